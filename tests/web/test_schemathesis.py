@@ -88,7 +88,7 @@ def explore(app: holdfast.App, folder: Path, *, phases: str, examples: int) -> N
     with served(app) as address, report.open("w") as out:
         command = [
             sys.executable, "-c", RUN, "--config-file", str(config), "run", f"{address}/api/v1/openapi.json",
-            "--header", f"Authorization: Bearer {token}", "--checks", "all", "--phases", phases, "--workers", "2",
+            "--header", f"Authorization: Bearer {token}", "--checks", "all", "--phases", phases, "--workers", "1",
             "--max-examples", str(examples), "--request-timeout", "20", "--warnings", "off", "--no-color",
             "--generation-database", "none", "--seed", str(SEED),
         ]  # fmt: skip
