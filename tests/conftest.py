@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ def pytest_configure() -> None:
     """Put temporary files into memory: a disk's latency is most of the time of a test that writes."""
     if "TMPDIR" not in os.environ and _serves(_MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+    # A script's background jobs start with SIGINT ignored, and tests interrupt themselves and their children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _serves(folder: Path) -> bool:
