@@ -65,7 +65,7 @@ class Fleet:
 
     def kill(self, hand: Hand) -> None:
         self.hands.remove(hand)
-        os.kill(hand.pid, signal.SIGKILL)
+        self._send(hand, signal.SIGKILL)
         self._diary.kills.append(Blow(hand.pid, time.time()))
         self._diary.note("kill", f"{hand.pid}{' elder' if hand.elder else ''}{' frozen' if hand.frozen_at else ''}")
 
@@ -77,7 +77,7 @@ class Fleet:
             return False
         if not hand.ids:
             return False
-        os.kill(hand.pid, signal.SIGSTOP)
+        self._send(hand, signal.SIGSTOP)
         while not _stands_still(hand.pid):
             time.sleep(0.001)
         hand.frozen_at = time.time()
@@ -86,7 +86,7 @@ class Fleet:
 
     def thaw(self, hand: Hand, *, lost: bool) -> None:
         assert hand.frozen_at is not None
-        os.kill(hand.pid, signal.SIGCONT)
+        self._send(hand, signal.SIGCONT)
         hand.awake_since = time.time()
         self._diary.freezes.append(Blow(hand.pid, hand.frozen_at, hand.awake_since, lost))
         self._diary.note("thaw", f"{hand.pid} after {hand.awake_since - hand.frozen_at:.2f} s, lost: {lost}")
@@ -104,11 +104,19 @@ class Fleet:
     def stop(self, patience: float) -> dict[int, int]:
         """SIGTERM to all; how each has ended."""
         for hand in self.hands:
-            os.kill(hand.pid, signal.SIGTERM)
+            self._send(hand, signal.SIGTERM)
         deadline = time.monotonic() + patience
         while any(hand.pid not in self._nursery.ended for hand in self.hands) and time.monotonic() < deadline:
             self._nursery.listen(0.2)
         return {hand.pid: self._nursery.ended.get(hand.pid, -1) for hand in self.hands}
+
+    def _send(self, hand: Hand, number: signal.Signals) -> None:
+        try:
+            os.kill(hand.pid, number)
+        except ProcessLookupError:
+            self._nursery.listen(1.0)
+            code = self._nursery.ended.get(hand.pid)
+            raise AssertionError(f"worker {hand.pid} has ended by itself with {code}") from None
 
     def _new(self) -> Hand:
         self._made += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -157,7 +158,9 @@ class Nemesis:
             assert code in (0, -signal.SIGKILL), f"producer {pid} has ended with {code}"
             self._producer = None
         elif time.monotonic() > dies_at:
-            os.kill(pid, signal.SIGKILL)
+            # It may have ended by itself since the nursery was asked.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             self._diary.note("kill of a producer", pid)
             self._producer = pid, float("inf")
 
