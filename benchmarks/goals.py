@@ -68,7 +68,7 @@ def _sqlite() -> Iterator[Goal]:
     for name, work, must, aim in _ENQUEUES:
         yield Goal(store=store, work=work, ours=f"sqlite.enqueue.{name}", against="sqlite.bare.enqueue",
                    beside="the bare loop, one thread", must=must, aim=aim)  # fmt: skip
-    yield Goal(store=store, work="bulk of 1,000", ours="sqlite.bulk", against="sqlite.bare.bulk",
+    yield Goal(store=store, work="bulk enqueue of 1,000", ours="sqlite.bulk", against="sqlite.bare.bulk",
                beside="bare executemany", must=0.3, aim=0.5)  # fmt: skip
     yield from _delays("SQLite", "within", "idle latency, in process", (1, 0.5), (3, 2))
     yield from _delays("SQLite", "across", "idle latency, across processes", (3, 1), (8, 4))
@@ -87,7 +87,7 @@ def _postgres() -> Iterator[Goal]:
                beside="one process", must=1.6)  # fmt: skip
     yield Goal(store=store, work="drain, four processes", ours="postgres.drain.four", against="postgres.drain",
                beside="one process", must=2)  # fmt: skip
-    yield Goal(store=store, work="drain, statistics of the empty table", ours="postgres.drain.stale",
+    yield Goal(store=store, work="drain, statistics from an empty table", ours="postgres.drain.stale",
                against="postgres.drain", beside="a table without statistics")  # fmt: skip
     yield Goal(store=store, work="drain of an analysed table", ours="postgres.drain.analysed", against="postgres.drain",
                beside="a table without statistics")  # fmt: skip
@@ -95,9 +95,9 @@ def _postgres() -> Iterator[Goal]:
                beside="the bare loop", must=0.8)  # fmt: skip
     yield Goal(store=store, work="enqueue, 200 async tasks", ours="postgres.enqueue.tasks",
                against="postgres.bare.enqueue", beside="the bare loop, one thread", must=8)  # fmt: skip
-    yield Goal(store=store, work="bulk of 1,000", ours="contest.postgres.bulk", against="contest.pgqueuer.bulk",
+    yield Goal(store=store, work="bulk enqueue of 1,000", ours="contest.postgres.bulk", against="contest.pgqueuer.bulk",
                beside="PgQueuer", must=1, aim=2)  # fmt: skip
-    yield Goal(store=store, work="bulk of 1,000", ours="postgres.bulk", against="postgres.bare.bulk",
+    yield Goal(store=store, work="bulk enqueue of 1,000", ours="postgres.bulk", against="postgres.bare.bulk",
                beside="one bare statement")  # fmt: skip
     yield from _delays("Postgres", "across", "idle latency, across processes", (3, 1.5), (8, 4))
     yield from _standing("Postgres")
@@ -119,12 +119,12 @@ def _delays(store: str, where: str, work: str, p50: tuple[float, float], p99: tu
 def _standing(store: str) -> Iterator[Goal]:
     """What holds for both stores alike."""
     at = store.lower()
-    yield Goal(store=store, work="idle worker, processor", ours=f"{at}.idle.cpu", must=1, aim=0.3, unit="%", fewer=True)
+    yield Goal(store=store, work="idle worker, CPU", ours=f"{at}.idle.cpu", must=1, aim=0.3, unit="%", fewer=True)
     yield Goal(store=store, work="idle worker, memory", ours=f"{at}.idle.rss", must=60, aim=45, unit="MB", fewer=True)
-    for name, work in (("backlog", "drain of a large backlog"), ("history", "drain beside a large history")):
+    for name, work in (("backlog", "drain of a large backlog"), ("history", "drain with a large history")):
         yield Goal(store=store, work=work, ours=f"{at}.growth.{name}", against=f"{at}.growth.small",
                    beside="a small store", must=0.9)  # fmt: skip
-    yield Goal(store=store, work="worker memory, end of a large drain", ours=f"{at}.memory.late",
+    yield Goal(store=store, work="worker memory at the end of a large drain", ours=f"{at}.memory.late",
                against=f"{at}.memory.early", beside="after a tenth of it", must=1.1, fewer=True)  # fmt: skip
     yield Goal(store=store, work="queries of 50 idle workers", ours=f"{at}.idle.workers", must=100, unit="/s",
                fewer=True)  # fmt: skip
@@ -136,7 +136,7 @@ def _standing(store: str) -> Iterator[Goal]:
     yield Goal(store=store, work="signed webhooks, one worker", ours=f"{at}.hooks", against=f"{at}.bare.hooks",
                beside="the HTTP library alone", must=0.6, aim=0.8)  # fmt: skip
     yield Goal(store=store, work="signed webhooks, one worker", ours=f"{at}.hooks", against=f"{at}.client.hooks",
-               beside="our own client alone")  # fmt: skip
+               beside="Holdfast's HTTP client alone")  # fmt: skip
     yield Goal(store=store, work="outbox events in batches of 64, one relay", ours=f"{at}.outbox", must=10_000,
                unit="/s")  # fmt: skip
     for name, work, must, aim in _LIMITS:
@@ -145,6 +145,6 @@ def _standing(store: str) -> Iterator[Goal]:
 
 
 _LIMITS: Final = [
-    ("keyed", "drain, 1,000 keys with room", 0.6, 0.72),
-    ("fair", "drain, fair over 100 tenants", 0.4, 0.5),
+    ("keyed", "drain, 1,000 concurrency keys, no contention", 0.6, 0.72),
+    ("fair", "drain, fair scheduling over 100 tenants", 0.4, 0.5),
 ]

@@ -28,8 +28,8 @@ _COSTS: Final = [
     ("enqueue, in bulk of 1,000", "bulk", "bare.bulk"),
     ("claim, run and finish, async", "drain", "bare.drain"),
     ("claim, run and finish, def", "drain.def", ""),
-    ("the same with 1,000 concurrency keys", "drain.keyed", ""),
-    ("the same, fair over 100 tenants", "drain.fair", ""),
+    ("the same, 1,000 concurrency keys", "drain.keyed", ""),
+    ("the same, fair scheduling over 100 tenants", "drain.fair", ""),
 ]
 
 
@@ -81,7 +81,7 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_bench(content: Mapping[str, Any]) -> dict[str, str]:
-    headings = ("store", "work", "beside", "Holdfast", "other", "reached", "spread", "must", "aim", "")
+    headings = ("store", "workload", "compared with", "Holdfast", "other", "result", "spread", "required", "target", "")
     goals = [[row["store"], row["work"], row["beside"], *cells(row), verdict(row)] for row in content["rows"]]
     settings = "; ".join(
         f"{store}: " + ", ".join(f"{name} {value}" for name, value in found.items() if name != "folder")
@@ -96,7 +96,7 @@ def _of_peers(content: Mapping[str, Any]) -> dict[str, str]:
     setups = [[entry["key"], entry["version"], entry["setup"]] for entry in content["entries"] if entry["version"]]
     told = {
         "peers": f"{_machine(content)} {_runs(content)}\n\n{_table(HEADINGS, lines(content))}",
-        "peer-setups": _table(("queue", "version", "set up as"), setups),
+        "peer-setups": _table(("queue", "version", "configuration"), setups),
     }
     return told | {f"plot-peers-{name}": f"![{name}](figures/peers-{name}.svg)" for name, _ in charts.drawn(content)}
 
@@ -104,7 +104,7 @@ def _of_peers(content: Mapping[str, Any]) -> dict[str, str]:
 def _of_where(content: Mapping[str, Any]) -> dict[str, str]:
     rows = [[thread, group, f"{cost:.2f}"] for thread, group, cost in content["groups"] if cost >= 0.05]
     total = f"{content['us_per_job']:.1f} µs for each of {content['jobs']:,} jobs."
-    return {f"where-{content['store'].lower()}": f"{total}\n\n{_table(('thread', 'part', 'µs a job'), rows)}"}
+    return {f"where-{content['store'].lower()}": f"{total}\n\n{_table(('thread', 'part', 'µs per job'), rows)}"}
 
 
 def _of_scale(content: Mapping[str, Any]) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _costs(content: Mapping[str, Any]) -> str:
             rates = [content["figures"].get(f"{store.lower()}.{name}") for name in (ours, bare)]
             if rates[0]:
                 rows.append([store, work, *(amount(1e6 / median(rate)) if rate else "" for rate in rates)])
-    return _table(("store", "work", "µs a job", "µs, bare loop"), rows)
+    return _table(("store", "workload", "µs per job", "µs, bare loop"), rows)
 
 
 def _machine(content: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def show(content: Mapping[str, Any], console: Console) -> None:
         console.print(f"[bold]{store}[/bold]  " + "  ".join(f"{name} {value}" for name, value in settings.items()))
     if content["options"].get("quick"):
         console.print("[yellow]Quick: small sizes, one run. It shows that everything works, not how fast.[/]")
-    table = Table("store", "work", "beside", "holdfast", "other", "reached", "spread", "must", "aim", "")
+    table = Table("store", "workload", "compared with", "holdfast", "other", "result", "spread", "required", "target", "")
     for column in table.columns[3:]:
         column.justify = "right"
     for row in content["rows"]:
@@ -85,7 +85,7 @@ def verdict(row: Row) -> str:
         return ""
     if not row["meets_must"]:
         return "missed"
-    return "aim met" if row["meets_aim"] else "met"
+    return "target met" if row["meets_aim"] else "met"
 
 
 def save(content: Mapping[str, Any], name: str = "") -> Path:
@@ -102,7 +102,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _verdict(row: Row) -> str:
-    colours = {"missed": "red", "met": "yellow", "aim met": "green", "": "dim"}
+    colours = {"missed": "red", "met": "yellow", "target met": "green", "": "dim"}
     word = verdict(row)
     return f"[{colours[word]}]{word}[/]"
 

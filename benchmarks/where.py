@@ -54,7 +54,7 @@ class Samples:
                 self.found[place] += 1
                 return
             frame = frame.f_back
-        self.found["asyncio and the rest", "asyncio"] += 1
+        self.found["asyncio and other", "asyncio"] += 1
 
 
 def add_command(commands: Any) -> None:
@@ -123,7 +123,7 @@ def _content(
     groups: Counter[str] = Counter()
     for (group, _), count in samples.found.items():
         groups[group] += count
-    busy = [[thread, "processor time", 1e6 * spent / options.jobs] for thread, spent in others.items()]
+    busy = [[thread, "CPU time", 1e6 * spent / options.jobs] for thread, spent in others.items()]
     return {
         "kind": "where",
         "store": name,
