@@ -38,7 +38,9 @@ def show(content: Mapping[str, Any], console: Console) -> None:
         console.print(f"[bold]{store}[/bold]  " + "  ".join(f"{name} {value}" for name, value in settings.items()))
     if content["options"].get("quick"):
         console.print("[yellow]Quick: small sizes, one run. It shows that everything works, not how fast.[/]")
-    table = Table("store", "workload", "compared with", "holdfast", "other", "result", "spread", "required", "target", "")
+    table = Table(
+        "store", "workload", "compared with", "holdfast", "other", "result", "spread", "required", "target", ""
+    )
     for column in table.columns[3:]:
         column.justify = "right"
     for row in content["rows"]:

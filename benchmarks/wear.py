@@ -21,7 +21,8 @@ from . import drains, report, stores
 from .raw_postgres import PostgresBench
 
 HEADINGS: Final = (
-    "jobs so far", "drain /s", "table MB", "dead rows", "indexes MB", "hot indexes MB", "after vacuum MB", "autovacuums",
+    "jobs so far", "drain /s", "table MB", "dead rows", "indexes MB", "hot indexes MB", "after vacuum MB",
+    "autovacuums",
 )  # fmt: skip
 _HOT: Final = ("holdfast_job_ready", "holdfast_job_owned", "holdfast_job_queued")
 _SIZES: Final = """

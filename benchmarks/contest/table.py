@@ -12,7 +12,9 @@ from ..measure import Figure
 from ..report import amount
 from .match import BESIDE
 
-HEADINGS = ("queue", "enqueue /s", "bulk /s", "drain /s", "two processes /s", "p50 / p99 ms", "killed worker", "holdfast ×")
+HEADINGS = (
+    "queue", "enqueue /s", "bulk /s", "drain /s", "two processes /s", "p50 / p99 ms", "killed worker", "holdfast ×",
+)  # fmt: skip
 
 
 def show(content: Mapping[str, Any], console: Console) -> None:
