@@ -27,58 +27,57 @@ logger: Final = logging.getLogger("holdfast.metrics")
 _QUEUE: Final = ("queue",)
 JOBS: Final = Family("holdfast_jobs", "gauge", "Jobs by queue and label.", ("queue", "label"))
 ESTIMATED: Final = Family(
-    "holdfast_jobs_estimated", "gauge", "1 where the count of that label is not exact.", ("queue", "label")
+    "holdfast_jobs_estimated", "gauge", "1 if the count of that label is an estimate.", ("queue", "label")
 )
 OLDEST: Final = Family(
-    "holdfast_oldest_due_age_seconds", "gauge", "How long the oldest job that could start now has waited.", _QUEUE
+    "holdfast_oldest_due_age_seconds", "gauge", "Seconds that the oldest due job has been waiting.", _QUEUE
 )
-PAUSED: Final = Family("holdfast_queue_paused", "gauge", "1 while the queue hands out no jobs.", _QUEUE)
+PAUSED: Final = Family("holdfast_queue_paused", "gauge", "1 while the queue starts no jobs.", _QUEUE)
 COOLING: Final = Family("holdfast_queue_cooling_seconds", "gauge", "Seconds until a throttled queue resumes.", _QUEUE)
 SLOTS: Final = Family("holdfast_queue_slots", "gauge", "Slots of the live workers that serve the queue.", _QUEUE)
 SERVED: Final = Family("holdfast_queue_workers", "gauge", "Live workers that serve the queue.", _QUEUE)
 USED: Final = Family("holdfast_queue_utilisation_ratio", "gauge", "Running jobs per slot.", _QUEUE)
-MINUTE_JOBS: Final = Family(
-    "holdfast_minute_jobs", "gauge", "What happened in the last closed minute.", ("queue", "event")
-)
+MINUTE_JOBS: Final = Family("holdfast_minute_jobs", "gauge", "Events in the last complete minute.", ("queue", "event"))
 MINUTE_SECONDS: Final = Family(
     "holdfast_minute_latency_seconds",
     "gauge",
-    "Percentiles of the last closed minute: wait from due to start, run from start to end, total from enqueue to end.",
+    "Percentiles of the last complete minute: wait (due to start), run (start to end), total (enqueue to end).",
     ("queue", "span", "quantile"),
 )
-LIMIT: Final = Family("holdfast_limit_saturation_ratio", "gauge", "How much of a limit is in use.", ("kind", "key"))
+LIMIT: Final = Family("holdfast_limit_saturation_ratio", "gauge", "Share of a limit that is in use.", ("kind", "key"))
 LIMITED: Final = Family("holdfast_limit_waiting_jobs", "gauge", "Jobs parked behind a limit.", ("kind", "key"))
 _BUDGET: Final = ("budget", "dimension")
 BUDGET_SPENT: Final = Family("holdfast_budget_spent", "gauge", "Spent since the budget was last reset.", _BUDGET)
 BUDGET_RESERVED: Final = Family("holdfast_budget_reserved", "gauge", "Reserved by running jobs.", _BUDGET)
-BUDGET_LIMIT: Final = Family("holdfast_budget_limit", "gauge", "What may be spent and reserved together.", _BUDGET)
-BUDGET_BLOCKED: Final = Family(
-    "holdfast_budget_blocked_jobs", "gauge", "Jobs that wait for room in the budget.", ("budget",)
-)
+BUDGET_LIMIT: Final = Family("holdfast_budget_limit", "gauge", "Limit on spent and reserved amounts together.", _BUDGET)
+BUDGET_BLOCKED: Final = Family("holdfast_budget_blocked_jobs", "gauge", "Jobs waiting for the budget.", ("budget",))
 WORKERS: Final = Family("holdfast_workers", "gauge", "Registered workers by state.", ("state",))
 STORE_BYTES: Final = Family("holdfast_store_bytes", "gauge", "Size of the database.")
 STORE_FREE: Final = Family("holdfast_store_free_bytes", "gauge", "Empty pages inside it (SQLite).")
 STORE_WAL: Final = Family("holdfast_store_wal_bytes", "gauge", "Size of the write-ahead log (SQLite).")
-STORE_DEAD: Final = Family("holdfast_store_dead_rows", "gauge", "Rows for vacuum to remove (Postgres).")
+STORE_DEAD: Final = Family("holdfast_store_dead_rows", "gauge", "Dead rows that vacuum can remove (Postgres).")
 STORE_OLDEST: Final = Family(
     "holdfast_store_oldest_transaction_seconds", "gauge", "Age of the oldest open transaction (Postgres)."
 )
 CLAIM: Final = Family(
-    "holdfast_store_claim_seconds", "gauge", "What a claim took in the last minute, on the worst worker.", ("quantile",)
+    "holdfast_store_claim_seconds",
+    "gauge",
+    "Duration of a claim in the last minute, on the slowest worker.",
+    ("quantile",),
 )
 ERRORS: Final = Family(
-    "holdfast_error_runs_total", "counter", "Failed runs by kind of error.", ("task", "type", "fingerprint")
+    "holdfast_error_runs_total", "counter", "Failed runs by error group.", ("task", "type", "fingerprint")
 )
 RUNS: Final = Family(
     "holdfast_worker_runs_total", "counter", "Runs that ended in this process.", ("queue", "task", "outcome")
 )
 RUN_SECONDS: Final = Family(
-    "holdfast_worker_run_seconds", "histogram", "How long runs took in this process.", ("queue", "task")
+    "holdfast_worker_run_seconds", "histogram", "Duration of runs in this process.", ("queue", "task")
 )
 OPERATION_SECONDS: Final = Family(
     "holdfast_store_operation_seconds",
     "histogram",
-    "How long operations of the store took in this process.",
+    "Duration of store operations in this process.",
     ("operation", "outcome"),
 )
 
