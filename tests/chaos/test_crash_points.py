@@ -127,4 +127,4 @@ def test_an_operation_broken_at_every_statement_is_done_or_not(ground: Ground, n
     for at, fault in _trials(backend, name, reference):
         attempt(ground, name, OPERATIONS[name], reference, at, fault, tally)
     print(f"{backend} {name}: {tally}")
-    figure(tally.trials, f"broken on {backend}")
+    figure(tally.trials, f"interruptions on {backend}")

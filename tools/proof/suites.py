@@ -22,7 +22,7 @@ CHAOS: Final = "tests/chaos"
 SUITES: Final = (
     Suite("crash points, SQLite", (f"{CHAOS}/test_crash_points.py", "-k", "sqlite"), 80),
     Suite("crash points, Postgres", (f"{CHAOS}/test_crash_points.py", "-k", "postgres"), 90),
-    Suite("prefixes of the log", (f"{CHAOS}/test_wal_prefixes.py",), 35),
+    Suite("log prefixes", (f"{CHAOS}/test_wal_prefixes.py",), 35),
     Suite("model", (f"{CHAOS}/test_model.py", "-k", "model_says_for_long"), 110),
     Suite("interleavings", (f"{CHAOS}/test_interleavings.py",), 55),
     Suite("simulation", (f"{CHAOS}/simulation",), 80),

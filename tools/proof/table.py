@@ -18,7 +18,7 @@ _MARKED: Final = re.compile(r"(<!-- proof -->\n).*?(<!-- end of proof -->)", re.
 
 
 def as_table(verdicts: Sequence[Verdict], seconds: float) -> str:
-    table = Table("suite", "reached", "seconds", "violations", title_justify="left")
+    table = Table("suite", "coverage", "seconds", "violations", title_justify="left")
     for verdict in verdicts:
         table.add_row(verdict.suite.name, verdict.words, f"{verdict.seconds:.0f}", str(verdict.violations))
     broken = sum(verdict.violations for verdict in verdicts)
@@ -52,7 +52,7 @@ def as_data(verdicts: Sequence[Verdict], scale: float, seed: int, seconds: float
 
 def publish(page: Path, verdicts: Sequence[Verdict], scale: float, seconds: float) -> None:
     """Put the table between its marks in a page."""
-    lines = ["| suite | reached | seconds | violations |", "|---|---|---|---|"]
+    lines = ["| suite | coverage | seconds | violations |", "|---|---|---|---|"]
     lines += [f"| {one.suite.name} | {one.words} | {one.seconds:.0f} | {one.violations} |" for one in verdicts]
     where = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, two cores"
     lines += ["", f"One run of {seconds / 60:.0f} minutes at scale {scale:g}: {where}."]

@@ -46,7 +46,7 @@ def test_a_step_of_the_clock_rescues_nobody_and_doubles_no_tick(
         assert workers.stop_all() == [0, 0, 0]
         require_calm(app, workers)
     app.close()
-    figure(steps, "steps of a clock by an hour")
+    figure(steps, "clock jumps of an hour")
 
 
 def work_through_steps(app: holdfast.App, workers: Crew, offset: Offset) -> int:

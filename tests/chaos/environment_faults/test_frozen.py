@@ -84,7 +84,7 @@ def test_a_worker_of_an_older_schema_is_refused_after_a_migration_and_its_jobs_r
     past.leave(newer)
     facts = facts_of(app, past)
     require_since(before, facts)
-    figure(len(facts.jobs), "jobs beside a worker of an older schema")
+    figure(len(facts.jobs), "jobs beside a worker with an older schema")
 
 
 def facts_of(app: holdfast.App, past: Times) -> Facts:

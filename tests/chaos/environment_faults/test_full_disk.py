@@ -23,4 +23,4 @@ def test_a_disk_that_fills_again_and_again_loses_nothing_that_was_acknowledged(
     )
     assert told["refused"] == 3 * scaled(cycles)
     figure(scaled(cycles), "full disks")
-    figure(told["jobs"], "jobs on disks that fill")
+    figure(told["jobs"], "jobs on full disks")

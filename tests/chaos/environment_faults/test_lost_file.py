@@ -19,4 +19,4 @@ def test_a_file_that_is_lost_or_forbidden_is_told_by_name_and_nothing_takes_its_
     what: str, tmp_path: Path, figure: Figure
 ) -> None:
     run_scene("tests.chaos.environment_faults.lost_file", tmp_path, what, seconds=600)
-    figure(5 if what == "moved" else 1, "files moved, removed or forbidden")
+    figure(5 if what == "moved" else 1, "files moved, removed or made inaccessible")

@@ -44,7 +44,7 @@ def test_a_reader_that_stays_makes_the_log_of_sqlite_grow_and_is_named_and_then_
         until(lambda: log_is_used_again(app, workers, log), 120, "the log is cut", workers.log)
         assert workers.stop_all() == [0]
         workers.require(app)
-    figure(grown // MIB, "MiB of log behind a reader that stays")
+    figure(grown // MIB, "MiB of log with a long-running reader")
 
 
 @pytest.mark.proof
@@ -67,7 +67,7 @@ def test_claims_go_on_behind_an_old_transaction_of_postgres_and_it_is_told_of(
         assert (app.stats.store().oldest_transaction or 0) < 60
         assert workers.stop_all() == [0]
         facts = workers.require(app)
-    figure(len(facts.jobs), "jobs behind an old transaction")
+    figure(len(facts.jobs), "jobs with an old open transaction")
 
 
 def enqueue_and_wait(app: holdfast.App, workers: Crew, count: int, padding: str = PADDING) -> None:

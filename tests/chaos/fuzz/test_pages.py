@@ -92,7 +92,7 @@ def test_no_page_has_markup_that_came_in_a_name(hostile: tuple[Site, dict[str, l
     chosen = dice("pages").sample(addresses, min(len(addresses), scaled(60)))
     for address in chosen:
         harmless(site, address)
-    figure(len(chosen), "pages with hostile texts")
+    figure(len(chosen), "pages with hostile text")
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(scaled(90), marks=[pytest.mark.proof, pytest.mark.timeout(0)])])
@@ -106,7 +106,7 @@ def test_what_stands_in_an_address_is_text(count: int, tmp_path: Path, figure: F
             harmless(site, address)
         site.close()
     app.close()
-    figure(len(chosen), "pages with hostile texts")
+    figure(len(chosen), "pages with hostile text")
 
 
 def harmless(site: Site, address: str) -> None:

@@ -106,13 +106,13 @@ def _tell(facts: Facts, diary: Diary, cost: Reckoning, late: Counter[str], times
 def _note(figure: Figure, diary: Diary, cost: Reckoning, backend: str) -> None:
     on = _NAMES[backend]
     figure(len(diary.kills), f"kills on {on}")
-    figure(diary.zombies, f"zombies on {on}")
+    figure(diary.zombies, f"frozen workers on {on}")
     for what in ("restart", "partition"):
         if count := diary.counts.get(what):
             figure(count, f"{what}s on {on}")
     figure(round(percentile(cost.kills, 0.5), 2), f"s recovery p50 on {on}")
     figure(round(percentile(cost.kills, 0.99), 2), f"s recovery p99 on {on}")
-    figure(round(sum(cost.repeated.values()) / max(1, len(diary.kills)), 2), f"repeated runs a kill on {on}")
+    figure(round(sum(cost.repeated.values()) / max(1, len(diary.kills)), 2), f"repeated runs per kill on {on}")
     figure(max(cost.repeated.values(), default=0), f"repeated runs at most on {on}")
 
 
