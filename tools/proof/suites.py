@@ -31,7 +31,7 @@ SUITES: Final = (
     Suite("rare faults", (f"{CHAOS}/environment_faults",), 130, grows=False),
     Suite("known bugs", (f"{CHAOS}/zoo",), 90, grows=False),
     Suite("fuzzing", (f"{CHAOS}/fuzz", "tests/conformance/test_signal_tokens.py"), 90),
-    Suite("HTTP by its document", ("tests/web/test_schemathesis.py",), 90),
+    Suite("HTTP API against its OpenAPI document", ("tests/web/test_schemathesis.py",), 90),
 )
 """What a change is checked with: ten minutes on two cores."""
 
