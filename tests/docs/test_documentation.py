@@ -151,13 +151,6 @@ def test_the_drawing_of_the_states_is_fresh() -> None:
 # -- how
 
 
-def _first_program() -> tuple[Block, Block]:
-    """The README's first program, and the console block below it."""
-    found = blocks(README)
-    first = next(number for number, block in enumerate(found) if block.language == "python")
-    return found[first], found[first + 1]
-
-
 def _defined(text: str) -> set[str]:
     found = set[str]()
     for node in ast.walk(ast.parse(text)):
@@ -241,3 +234,10 @@ def _as_shown(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value).removesuffix(".0")
+
+
+def _first_program() -> tuple[Block, Block]:
+    """The README's first program, and the console block below it."""
+    found = blocks(README)
+    first = next(number for number, block in enumerate(found) if block.language == "python")
+    return found[first], found[first + 1]
