@@ -14,8 +14,6 @@ TUTORIAL = ROOT / "docs" / "tutorial" / "first-jobs.md"
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
-# What a reader has anyway, such as the settings of a web framework, is hidden in a comment.
-_RUN_FIRST = "<!-- run first:"
 _ID = re.compile(r"\b[0-9a-hjkmnp-tv-z]{26}\b")
 _FILE = re.compile(r"^# ([\w/]+\.py)$")
 
@@ -30,8 +28,6 @@ class Block:
     text: str
     not_run: str = ""
     """Why it cannot be run, from a comment above it."""
-    hidden: bool = False
-    """Whether it stands in a comment, which a reader does not see."""
 
     @property
     def file(self) -> str:
@@ -86,16 +82,10 @@ def _blocks(page: Path) -> Iterator[Block]:
     above = ""
     for number, line in lines:
         fence = _FENCE.match(line)
-        if not fence and line != _RUN_FIRST:
+        if not fence:
             above = line.strip() or above
             continue
-        body = _until("```" if fence else "-->", lines)
+        body = itertools.takewhile(lambda numbered: numbered[1] != "```", lines)
         reason = _NOT_RUN.match(above)
-        language = fence[1] if fence else "python"
-        yield Block(page, language, number + 1, body, reason[1] if reason else "", hidden=fence is None)
+        yield Block(page, fence[1], number + 1, "".join(f"{line}\n" for _, line in body), reason[1] if reason else "")
         above = ""
-
-
-def _until(end: str, lines: Iterator[tuple[int, str]]) -> str:
-    body = itertools.takewhile(lambda numbered: numbered[1] != end, lines)
-    return "".join(f"{line}\n" for _, line in body)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import importlib.metadata
 import inspect
 import os
@@ -78,21 +77,6 @@ def test_the_program_of_the_readme_runs_in_an_empty_folder_and_prints_what_it_sa
     assert [shown for command, shown in console.commands() if command == "python hello.py"] == [done.stdout]
 
 
-@every_page
-def test_no_program_of_a_page_uses_what_only_a_comment_defines(page: Path) -> None:
-    shown, hidden = set(dir(builtins)), set[str]()
-    for block in blocks(page):
-        if block.language != "python" or block.not_run:
-            continue
-        names = [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Name)]
-        if block.hidden:
-            hidden |= _defined(block.text)
-            continue
-        shown |= _defined(block.text)
-        missing = {node.id for node in names} & hidden - shown
-        assert not missing, f"{block.place} uses {', '.join(sorted(missing))}, which a reader does not see"
-
-
 # -- links and commands
 
 
@@ -149,18 +133,6 @@ def test_the_drawing_of_the_states_is_fresh() -> None:
 
 
 # -- how
-
-
-def _defined(text: str) -> set[str]:
-    found = set[str]()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.alias):
-            found.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
 
 
 def _environment(**extra: str) -> dict[str, str]:
