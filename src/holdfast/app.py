@@ -142,7 +142,7 @@ class App(Registry):
         self.schedule: Final = self.schedules.schedule
         self.aschedule: Final = self.schedules.aschedule
         self._enqueuer = Enqueuer(self.open, self.jobs, spill_at(self.config.spill, self.open))
-        self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._require_known)
+        self.flows: Final = Flows(self.open, self.jobs, self._enqueuer, self._check)
         self._outboxes: Final = Outboxes(self.open, self.jobs, self._enqueuer, self._tasks, self._tenants.of)
         self._inline = InlineJobs(self, self.jobs.decode_result) if self.config.inline else None
 
@@ -265,17 +265,18 @@ class App(Registry):
     def enqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
         """Enqueue a job made by `task.job(…)`."""
         self._check(request)
+        owner = self._tenants.of(request.options.tenant if tenant is None else tenant)
         if self._inline:
-            return Job(self._inline, self._inline.run(request, self._whose(request, tenant)), task=request.task.name)
-        return self._enqueuer.one(request, self._whose(request, tenant))
+            return Job(self._inline, self._inline.run(request, owner), task=request.task.name)
+        return self._enqueuer.one(request, owner)
 
     async def aenqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
         """The async version of `enqueue`."""
         self._check(request)
+        owner = self._tenants.of(request.options.tenant if tenant is None else tenant)
         if self._inline:
-            job_id = await self._inline.arun(request, self._whose(request, tenant))
-            return Job(self._inline, job_id, task=request.task.name)
-        return await self._enqueuer.aone(request, self._whose(request, tenant))
+            return Job(self._inline, await self._inline.arun(request, owner), task=request.task.name)
+        return await self._enqueuer.aone(request, owner)
 
     def enqueue_many(self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
         """Enqueue up to 10,000 jobs in one transaction, all or none; return their handles in order."""
@@ -348,9 +349,6 @@ class App(Registry):
     def scoped(self, tenant: str) -> Scoped:
         """Return a view of one tenant alone: its jobs, flows, signals, schedules and the rest."""
         return Scoped(self, self._tenants.check(check_name("tenant", tenant)))
-
-    def _whose(self, request: JobRequest[Any], tenant: str | None) -> str:
-        return self._tenants.of(request.options.tenant if tenant is None else tenant)
 
     # -- work
 

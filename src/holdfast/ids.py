@@ -50,7 +50,7 @@ class IdMaker:
         millis = self.wall() // 1_000_000
         with self._lock:
             if millis > self._millis:
-                self._millis, first = millis, millis << _RANDOM_BITS | self._draw()
+                self._millis, first = millis, millis << _RANDOM_BITS | (self._drawn or self._draw()).pop()
             else:
                 first = self._last + 1
             self._last = first + n - 1
@@ -63,15 +63,13 @@ class IdMaker:
         self._last = 0
         self._drawn = []
 
-    def _draw(self) -> int:
-        """Return random bits, drawn for many ids at a time: the system call lets another thread take the GIL."""
-        if not self._drawn:
-            data = self.entropy(10 * _DRAWN)
-            self._drawn = [
-                int.from_bytes(data[at : at + 10], "big") >> (_RANDOM_BITS - _START_BITS)
-                for at in range(0, len(data), 10)
-            ]
-        return self._drawn.pop()
+    def _draw(self) -> list[int]:
+        """Draw random bits for many ids at a time: the system call lets another thread take the GIL."""
+        data = self.entropy(10 * _DRAWN)
+        self._drawn = [
+            int.from_bytes(data[at : at + 10], "big") >> (_RANDOM_BITS - _START_BITS) for at in range(0, len(data), 10)
+        ]
+        return self._drawn
 
 
 def first_id_of(micros: int) -> str:
@@ -102,7 +100,10 @@ def _text(value: int) -> str:
 @lru_cache(maxsize=16)
 def _stem(value: int) -> str:
     """Return all but the last four letters, which ids of one millisecond share: 2 of the 3 µs that an id took."""
-    return "".join([_PAIRS[(value >> shift) & 1023] for shift in range(100, -1, -10)])
+    text = ""
+    for shift in range(100, -1, -10):
+        text += _PAIRS[(value >> shift) & 1023]
+    return text
 
 
 ids: Final = IdMaker()

@@ -44,7 +44,7 @@ def test_an_interrupted_leader_takes_nobody_with_it(noted_dsn: str) -> None:
     threads[0].start()
     assert leading.wait(SOON)
     threads[1].start()
-    while not any(ticket.op.items == ["a"] for ticket in store._merger._queue):
+    while not any(ticket.work.items == ["a"] for ticket in store._merger._queue):
         time.sleep(0.001)
     boarded.set()
     for thread in threads:

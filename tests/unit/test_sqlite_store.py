@@ -38,7 +38,7 @@ class ActiveLimits:
 
 def together(store: SqliteStore, *ops: Op[Any] | ListOp[Any, Any], clock: ActiveLimits | None = None) -> list[Any]:
     """Run operations in one batch, for which a busy machine has the time; each one's answer or error."""
-    waiters = [BlockingWaiter(Work(op) if isinstance(op, Op) else work.list_work(op), 1) for op in ops]
+    waiters = [BlockingWaiter(Work(op), 1) for op in ops]
     with pytest.MonkeyPatch.context() as patch, store._combiner.exclusive():
         patch.setattr("holdfast.storage.sqlite.writer.time", clock or ActiveLimits())
         store._session().writer.commit(waiters)

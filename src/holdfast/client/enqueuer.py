@@ -18,7 +18,7 @@ from .calls import composed
 from .jobs import Jobs
 from .lines import Line
 from .specs import spec_of
-from .transactions import joined
+from .transactions import innermost, joined
 
 if TYPE_CHECKING:
     from .spill import Spill
@@ -47,16 +47,24 @@ class Enqueuer:
         """`spill` keeps jobs while the store is unavailable."""
         self._store = store
         self._jobs = jobs
-        self.around: Around = lambda _: _NOTHING
+        self.around: Around | None = None
         self.spill: Final = spill
+
+    def tracing(self, requests: Sequence[JobRequest[Any]]) -> AbstractContextManager[str | None]:
+        """Return the context to enter around an enqueue, with the trace to store."""
+        return _NOTHING if self.around is None else self.around(requests)
 
     # The two forms of `one` are written by hand: each call between a task and its INSERT counts.
 
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
         """Store one job."""
-        with self.around(check_inventory((request,))) as trace:
-            spec = spec_of(request, tenant=tenant, trace=trace)
-            if (connection := joined(self._store, request.options.connection)) is not None:
+        if request.task.task_options.inventory is not None:
+            check_inventory((request,))
+        with _NOTHING if self.around is None else self.around((request,)) as trace:
+            spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
+            if innermost() is not None:
+                connection = joined(self._store, connection)
+            if connection is not None:
                 answers = self._store().within(connection, _keyed([spec]))
             elif self.spill is not None:
                 answers = self.spill.put([spec], lambda: self.write([spec]))
@@ -72,9 +80,13 @@ class Enqueuer:
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
         """Store one job."""
-        with self.around(await acheck_stock((request,))) as trace:
-            spec = spec_of(request, tenant=tenant, trace=trace)
-            if (connection := joined(self._store, request.options.connection)) is not None:
+        if request.task.task_options.inventory is not None:
+            await acheck_inventory((request,))
+        with _NOTHING if self.around is None else self.around((request,)) as trace:
+            spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
+            if innermost() is not None:
+                connection = joined(self._store, connection)
+            if connection is not None:
                 answers = await self._store().awithin(connection, _keyed([spec]))
             elif self.spill is not None:
                 answers = await self.spill.aput([spec], lambda: self.awrite([spec]))
@@ -91,7 +103,7 @@ class Enqueuer:
     @composed
     async def recorded(self, line: Line, request: JobRequest[R], tenant: str, record: Record) -> Job[R]:
         """Enqueue for a durable task: `record` enqueues, and writes in the same commit that it did."""
-        with self.around(await line.call(check_inventory, acheck_stock, (request,))) as trace:
+        with self.tracing(await line.call(check_inventory, acheck_inventory, (request,))) as trace:
             spec = spec_of(request, tenant=tenant, trace=trace)
             op = Op(lambda tx: record(tx, spec), name=_ONE)
             answer = await line.join(joined(self._store, request.options.connection), op)
@@ -104,7 +116,7 @@ class Enqueuer:
         self, line: Line, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
     ) -> list[Job[Any]]:
         """Store several jobs in one transaction."""
-        with self.around(await line.call(check_inventory, acheck_stock, requests)) as trace:
+        with self.tracing(await line.call(check_inventory, acheck_inventory, requests)) as trace:
             specs, given = _bulk(requests, tenant, connection, trace)
             if (connection := joined(self._store, given)) is not None:
                 answers = await line.join(connection, _keyed(specs))
@@ -130,7 +142,7 @@ def check_inventory(requests: Some) -> Some:
     return requests
 
 
-async def acheck_stock(requests: Some) -> Some:
+async def acheck_inventory(requests: Some) -> Some:
     for inventory, name in _wanted(requests):
         await inventory.acheck(name)
     return requests

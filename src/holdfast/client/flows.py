@@ -42,7 +42,7 @@ from ..tasks.task import JobRequest
 from ..values import codec
 from ..values.references import MISSING, Use, encode_inputs
 from .calls import composed, reads, writes
-from .enqueuer import Enqueuer, acheck_stock, check_inventory
+from .enqueuer import Enqueuer, acheck_inventory, check_inventory
 from .jobs import Jobs, id_of
 from .lines import Line
 from .scope import EVERYTHING, Scope
@@ -63,13 +63,13 @@ class Flows:
         store: Callable[[], Store],
         jobs: Jobs,
         enqueuer: Enqueuer,
-        require_known: Callable[[JobRequest[Any]], None],
+        check: Callable[..., None],
         scope: Scope = EVERYTHING,
     ) -> None:
         self._store = store
         self._scope = scope
         self._enqueuer = enqueuer
-        self._require_known = require_known
+        self._check = check
         self.jobs = jobs
         self._watch = Watch(
             store,
@@ -267,9 +267,9 @@ class Flows:
         """Check that each of these jobs can be enqueued; yield the trace to store with them."""
         known = list(requests)
         for request in known:
-            self._require_known(request)
-        await line.call(check_inventory, acheck_stock, known)
-        with self._enqueuer.around(known) as trace:
+            self._check(request, in_flow=True)
+        await line.call(check_inventory, acheck_inventory, known)
+        with self._enqueuer.tracing(known) as trace:
             yield trace
 
     def _result(self, outcome: Outcome) -> Any:

@@ -139,7 +139,7 @@ class Outbox:
         self, line: Line, events: Sequence[Outgoing], tenant: str, connection: object | None
     ) -> list[Job[None]]:
         requests = [self._request(event, tenant, connection) for event in events]
-        with self._enqueuer.around(requests) as trace:
+        with self._enqueuer.tracing(requests) as trace:
             specs, keys = self._specs(events, requests, tenant, trace)
             if (connection := joined(self._store, connection)) is not None:
                 store = line.store

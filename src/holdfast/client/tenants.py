@@ -48,8 +48,8 @@ class Scoped:
         self.streams: Final = Streams(app.open, scope)
         self.jobs: Final = Jobs(app.open, app._tasks, self.signals, self.streams, scope)
         self._enqueuer = Enqueuer(app.open, self.jobs, app._enqueuer.spill)
-        self._enqueuer.around = lambda requests: app._enqueuer.around(requests)
-        self.flows: Final = Flows(app.open, self.jobs, self._enqueuer, app._require_known, scope)
+        self._enqueuer.around = app._enqueuer.tracing
+        self.flows: Final = Flows(app.open, self.jobs, self._enqueuer, app._check, scope)
         self.signal: Final = self.signals.send
         self.asignal: Final = self.signals.asend
         self.stream: Final = self.streams.follow

@@ -15,6 +15,9 @@ C = TypeVar("C")
 
 _innermost: Final[ContextVar[Within[Any] | None]] = ContextVar("holdfast_within", default=None)
 
+innermost: Final = _innermost.get
+"""Return the innermost block around the caller; None if there is none."""
+
 
 class Within(Generic[C]):
     """A block that has a connection, entered once by `with` or `async with`; both give that connection.
@@ -37,7 +40,7 @@ class Within(Generic[C]):
     def __enter__(self) -> C:
         if self._token is not None:
             raise ConfigError("this app.within(…) was entered before; call it again for each block")
-        self._outer = _innermost.get()
+        self._outer = innermost()
         self._job = current_job()
         self._token = _innermost.set(self)
         return self._connection
@@ -77,7 +80,7 @@ class Within(Generic[C]):
 
 def joined(open_store: Callable[[], object], given: object | None) -> object | None:
     """Return the connection to write on: the given one, or the innermost block's; None for our own transaction."""
-    block = _innermost.get()
+    block = innermost()
     if given is not None or block is None:
         return given
     store = open_store()

@@ -31,7 +31,7 @@ class Route:
     def requires_text(self) -> str:
         return json.dumps(sorted(self.requires), separators=(",", ":"))
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """True if it requires nothing beyond the queue."""
         return not (self.requires or self.affinity or self.version)

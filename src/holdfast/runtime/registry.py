@@ -173,16 +173,17 @@ class Registry(Enqueuer):
         self._tasks[task.name] = task
         return task
 
-    def _check(self, request: JobRequest[Any]) -> None:
+    def _check(self, request: JobRequest[Any], *, in_flow: bool = False) -> None:
+        """Refuse a request that this app cannot enqueue. Only in a flow may it use results of other jobs."""
         if not isinstance(request, JobRequest):
             raise TypeError(f"enqueue takes what task.job(…) makes, not {request!r}")
-        self._require_known(request.complete())
-
-    def _require_known(self, request: JobRequest[Any]) -> None:
+        if request.uses and not in_flow:
+            request.complete()
         if request.task.name not in self._tasks and not isinstance(request.task, UndeclaredTask):
             known = ", ".join(sorted(self._tasks)) or "none"
             raise UnknownTask(f"this app has no task {request.task.name!r}; it knows {known}")
-        self._tenants.check(request.options.tenant)
+        if request.options.tenant is not None:
+            self._tenants.check(request.options.tenant)
         if request.options.webhook is not None:
             self._check_url(request.options.webhook)
 

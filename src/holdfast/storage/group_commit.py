@@ -66,14 +66,17 @@ class Combiner(Generic[W]):
 
     def run(self, work: W, weight: int = 1) -> Any:
         """Have `work` committed, alone or in a batch; lead if no other caller does. Blocks."""
-        me = self._refuse_reentry()
+        me = threading.get_ident()
+        if self._leader == me:
+            raise _reentry()
         if len(self._pending) >= self._room:
             self._wait_for_room()
         waiter = BlockingWaiter(work, weight)
+        waiter.gate.acquire()
         try:
             self._pending.append(waiter)
             # Only the oldest leads: newcomers that took the free lock at once committed alone.
-            if self._turn.locked() or self._next() is not waiter:
+            if self._turn.locked() or (len(self._pending) > 1 and self._next() is not waiter):
                 waiter.pause(_RECHECK)
             while not waiter.settled:
                 if self._turn.locked():
@@ -87,22 +90,25 @@ class Combiner(Generic[W]):
                         self._lead(waiter)
                     finally:
                         self._leader = 0
-                self._hand_over()
+                if self._pending:
+                    self._hand_over()
         except BaseException:
             waiter.withdrawn = True
             self._hand_over()  # it may have been this one's turn to lead
             raise
-        return waiter.result()
+        return waiter.value if waiter.error is None else waiter.raise_error()
 
     async def arun(self, work: W, weight: int = 1) -> Any:
         """The async version of `run`. A cancelled caller's work may still be committed."""
-        self._refuse_reentry()
+        if self._leader == threading.get_ident():
+            raise _reentry()
         if len(self._pending) >= self._room:
             await self._await_room()
-        waiter = LoopWaiter(work, weight, asyncio.get_running_loop())
+        waiter = LoopWaiter(work, weight, future=asyncio.get_running_loop().create_future())
         try:
             self._pending.append(waiter)
-            self._summon()
+            if not self._summoned:
+                self._summon()
             return await waiter.future
         except BaseException:
             waiter.withdrawn = True
@@ -111,7 +117,9 @@ class Combiner(Generic[W]):
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Keep every batch out, for work on the writer that is not a transaction of a caller."""
-        me = self._refuse_reentry()
+        me = threading.get_ident()
+        if self._leader == me:
+            raise _reentry()
         try:
             with self._turn:
                 self._leader = me
@@ -140,15 +148,6 @@ class Combiner(Generic[W]):
             helper, self._helper = self._helper, None
         if helper is not None:
             helper.put(False)
-
-    def _refuse_reentry(self) -> int:
-        me = threading.get_ident()
-        if self._leader == me:
-            raise RuntimeError(
-                "this thread is in the middle of a commit: an operation, a signal handler or a finaliser must not"
-                " call its own store; do it after the call has returned"
-            )
-        return me
 
     def _lead(self, waiter: Waiter[W] | None = None) -> None:
         """Commit one batch. The caller holds the lock."""
@@ -221,8 +220,6 @@ class Combiner(Generic[W]):
         return None
 
     def _summon(self) -> None:
-        if self._summoned:
-            return
         self._summoned = True
         try:
             # Under the lock: a call that `close` overtakes would never be processed.
@@ -266,6 +263,13 @@ class Combiner(Generic[W]):
         if deadline and now >= deadline:
             raise QueueFull(f"{self._room:,} writes wait in this process; slow down, or repeat the call later")
         return deadline or now + FULL_AFTER
+
+
+def _reentry() -> RuntimeError:
+    return RuntimeError(
+        "this thread is in the middle of a commit: an operation, a signal handler or a finaliser must not"
+        " call its own store; do it after the call has returned"
+    )
 
 
 def _help(combiner: weakref.ref[Combiner[W]], calls: SimpleQueue[bool]) -> None:

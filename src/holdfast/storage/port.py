@@ -8,7 +8,7 @@ both databases, blocking and async callers, and the caller's own transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -110,6 +110,14 @@ class ListOp(msgspec.Struct, Generic[Item, T], frozen=True):
     items: Sequence[Item]
     name: str = ""
     """The name under which it is timed; empty: that of `run`."""
+    patience: ClassVar[None] = None
+    slow: ClassVar[bool] = False
+    may_lose_on_power_failure: ClassVar[bool] = False
+
+    @property
+    def single(self) -> bool:
+        """Return whether it is one statement."""
+        return len(self.items) == 1
 
 
 class Bell(Protocol):

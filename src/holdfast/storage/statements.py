@@ -50,7 +50,7 @@ _FILTER: Final = """(cast(:state as text) is null or {0}.state = :state)
 _SERVER_CLOCK: Final = "(extract(epoch from statement_timestamp()) * 1000000)::bigint"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statement:
     """One named statement, with its text for each database and driver."""
 
@@ -75,10 +75,6 @@ class Statement:
     def sqlite_takes_items(self) -> bool:
         """Return whether its text for SQLite takes a list as one JSON document."""
         return ":items" in self.sqlite
-
-    def sqlite_for(self, count: int, shared: tuple[str, ...], own: tuple[str, ...]) -> str:
-        """Return its text for SQLite for that many rows: first the values that they share, then those of each."""
-        return _for_rows(self.sqlite_rows or self.sqlite, count, shared, own)
 
     @cached_property
     def psycopg(self) -> str:
@@ -152,10 +148,11 @@ def _pyformat(text: str, now: str) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def _for_rows(text: str, count: int, shared: tuple[str, ...], own: tuple[str, ...]) -> str:
+def sqlite_for(statement: Statement, count: int, shared: tuple[str, ...], own: tuple[str, ...]) -> str:
+    """Return a statement for that many rows on SQLite: first the values that they share, then those of each."""
     places = {name: f"?{at}" for at, name in enumerate(shared, 1)}
     places |= {name: f"each.column{at}" for at, name in enumerate(own, 1)}
-    text = _PARAMETER.sub(lambda m: places[m[1]], text)
+    text = _PARAMETER.sub(lambda m: places[m[1]], statement.sqlite_rows or statement.sqlite)
     if not own:
         return _ROWS.sub("", text)
     first, step = len(shared) + 1, len(own)

@@ -7,24 +7,23 @@ import copy
 from _thread import allocate_lock
 from collections.abc import Iterable
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Never, TypeVar
+
+from msgspec import Struct, field
 
 W = TypeVar("W")
 
 
-class Waiter(Generic[W]):
+class Waiter(Struct, Generic[W], eq=False):
     """Work, and its outcome once there is one. Only the leader settles it, and only after the commit."""
 
-    __slots__ = ("error", "settled", "since", "value", "weight", "withdrawn", "work")
-
-    def __init__(self, work: W, weight: int) -> None:
-        self.work = work
-        self.weight = weight
-        self.since = monotonic()
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.settled = False
-        self.withdrawn = False
+    work: W
+    weight: int
+    since: float = field(default_factory=monotonic)
+    value: Any = None
+    error: BaseException | None = None
+    settled: bool = False
+    withdrawn: bool = False
 
     def succeed(self, value: object) -> None:
         self.value = value
@@ -34,44 +33,36 @@ class Waiter(Generic[W]):
         self.error = error
         self.settled = True
 
-    def result(self) -> Any:
-        if self.error is None:
-            return self.value
+    def raise_error(self) -> Never:
+        assert self.error is not None
         try:
             raise self.error
         finally:
             self.error = None  # its traceback names this frame, which names this waiter
 
 
-class BlockingWaiter(Waiter[W]):
+class BlockingWaiter(Waiter[W], eq=False):
     """A thread that waits. It may be woken because its work is settled, or because it should lead."""
 
-    __slots__ = ("_gate",)
+    gate: Any = field(default_factory=allocate_lock)
+    """The thread closes it before others know the waiter."""
 
-    def __init__(self, work: W, weight: int) -> None:
-        super().__init__(work, weight)
-        self._gate = allocate_lock()
-        self._gate.acquire()
-
-    def pause(self, timeout: float) -> None:
-        self._gate.acquire(timeout=timeout)
+    def pause(self, timeout: float) -> bool:
+        """Wait at the gate; False where it was not opened in time."""
+        opened: bool = self.gate.acquire(timeout=timeout)
+        return opened
 
     def wake(self) -> None:
         try:
-            self._gate.release()
+            self.gate.release()
         except RuntimeError:
             return  # woken already, and has not checked yet
 
 
-class LoopWaiter(Waiter[W]):
+class LoopWaiter(Waiter[W], eq=False, kw_only=True):
     """A task of an event loop that awaits."""
 
-    __slots__ = ("future", "loop")
-
-    def __init__(self, work: W, weight: int, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(work, weight)
-        self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
+    future: asyncio.Future[Any]
 
     def resolve(self) -> None:
         """Set the result. Runs on the loop's own thread."""
@@ -90,7 +81,7 @@ def deliver(waiters: Iterable[Waiter[W]]) -> None:
         if isinstance(waiter, BlockingWaiter):
             waiter.wake()
         elif isinstance(waiter, LoopWaiter):
-            loops.setdefault(waiter.loop, []).append(waiter)
+            loops.setdefault(waiter.future.get_loop(), []).append(waiter)
     for loop, those in loops.items():
         try:
             loop.call_soon_threadsafe(_resolve, those)

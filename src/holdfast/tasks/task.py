@@ -75,6 +75,14 @@ class JobRequest(msgspec.Struct, Generic[R], frozen=True):
         return chain_of(self, then)
 
 
+class Draft(msgspec.Struct, frozen=True):
+    """Common part of all jobs that a task enqueues for a tenant, created with the first of them."""
+
+    options: CallOptions
+    tenant: str
+    spec: JobSpec
+
+
 def value_limit(app: object) -> int:
     """Return the maximum bytes of an app's arguments, results, step values and signals."""
     config = getattr(app, "config", None)
@@ -108,8 +116,7 @@ class Task(Generic[P, R]):
         self.name = check_name("the task's name", name)
         self.task_options = options
         self.call_options = call or _NO_OPTIONS
-        self.draft: tuple[str, JobSpec] | None = None
-        """Common part of its jobs, created by the first job of a tenant."""
+        self.draft: Draft | None = None
         self.is_async = fn is not None and is_async(fn)
         self.signature = Signature(fn, name=name, contexts=(Context, SyncContext), limit=value_limit(app))
         if fn is not None and self.signature.takes_context:

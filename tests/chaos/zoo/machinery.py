@@ -15,8 +15,8 @@ MACHINERY = (
         (
             Edit(
                 "storage/sqlite/writer.py",
-                "            if verdicts:\n                self._end()\n        except sqlite3.Error as error:\n",
-                "            if verdicts:\n                with contextlib.suppress(sqlite3.Error, _Lost):\n"
+                "                self._end()\n        except sqlite3.Error as error:\n",
+                "                with contextlib.suppress(sqlite3.Error, _Lost):\n"
                 "                    self._end()\n        except sqlite3.Error as error:\n",
             ),
             Edit(
@@ -30,7 +30,13 @@ MACHINERY = (
     Mutant(
         "a transaction that locks when it writes",
         "Two that read before they write block each other, and one fails at once, however long it would wait.",
-        (Edit("storage/sqlite/writer.py", 'execute("begin immediate")', 'execute("begin")'),),
+        (
+            Edit(
+                "storage/sqlite/writer.py",
+                '(self._cursor.execute, "begin immediate")',
+                '(self._cursor.execute, "begin")',
+            ),
+        ),
         (
             f"{_UNIT}/test_sqlite_store.py::test_a_lock_held_past_the_callers_patience_is_busy",
             conforms("seed_defects::d15_concurrent_enqueues_with_one_key_make_one_job[file]"),
@@ -48,8 +54,13 @@ MACHINERY = (
         (
             Edit(
                 "storage/sqlite/writer.py",
-                "if not self.connection.in_transaction or (error is not None and code(error) == sqlite3.SQLITE_FULL):",
-                "if error is not None and code(error) == sqlite3.SQLITE_CORRUPT:",
+                "            if not self.connection.in_transaction:\n                raise sqlite3",
+                "            if False:\n                raise sqlite3",
+            ),
+            Edit(
+                "storage/sqlite/writer.py",
+                "if not self.connection.in_transaction or code(error) == sqlite3.SQLITE_FULL:",
+                "if code(error) == sqlite3.SQLITE_CORRUPT:",
             ),
         ),
         (f"{_UNIT}/test_sqlite_store.py::test_after_sqlite_rolled_everything_back_nothing_commits_by_itself",),

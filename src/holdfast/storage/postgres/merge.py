@@ -10,35 +10,33 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 from ...errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable
 from ..lists import Answers, merged, split
 from ..port import ListOp, Op
-from ..waiter import own_copy
-from .wait_queue import Waiting, WaitQueue
+from ..waiter import BlockingWaiter, LoopWaiter, own_copy
+from .wait_queue import WaitQueue
 
 # A waiter checks for itself this often, in case the thread that should have served it was interrupted.
 _RECHECK: Final = 0.05
+_INTERRUPTED: Final = "the thread that wrote this was interrupted; look before repeating the call"
 # These errors concern the whole batch, whatever is in it; running its parts again would only fail again.
 _SHARED_FATE: Final = (OutcomeUnknown, StorageUnavailable, StorageBusy, StorageFull, StorageReadOnly)
 
+_Write: TypeAlias = Op[Answers] | ListOp[Any, Any]
 
-@dataclass(eq=False, slots=True)
-class _Ticket(Waiting):
+
+class _Ticket(BlockingWaiter[ListOp[Any, Any]], eq=False, kw_only=True):
     """A thread's operation while it waits."""
 
-    until: float = math.inf
-    answers: Answers = field(default_factory=list)
-    error: Exception | None = None
-    settled: bool = False
-    woken: threading.Event = field(default_factory=threading.Event)
+    until: float
+    taken: bool = False
 
     def settle(self, answers: Answers, error: Exception | None = None) -> None:
-        self.answers, self.error, self.settled = answers, error, True
-        self.woken.set()
+        self.value, self.error, self.settled = answers, error, True
+        self.wake()
 
 
 class Merger:
@@ -48,7 +46,7 @@ class Merger:
     the waiting callers clean up.
     """
 
-    def __init__(self, write: Callable[[Op[Answers], float], Answers], depth: int, limit: float = math.inf) -> None:
+    def __init__(self, write: Callable[[_Write, float], Answers], depth: int, limit: float = math.inf) -> None:
         self._write = write
         self._depth = depth
         self._limit = limit
@@ -62,18 +60,24 @@ class Merger:
         return len(self._queue)
 
     def submit(self, op: ListOp[Any, Any]) -> Answers:
-        ticket = _Ticket(op, time.monotonic() + self._limit)
+        ticket = _Ticket(op, len(op.items), until=time.monotonic() + self._limit)
+        ticket.gate.acquire()
         try:
-            self._take_batch(ticket)
+            with self._mutex:
+                self._queue.add(ticket)
+                if len(self._leaders) < self._depth:
+                    self._leaders.add(ticket)
             self._await_answers(ticket)
         finally:
             # Also on Ctrl-C, at any point: leadership that is not handed over would stop every other caller.
             self._leave(ticket)
         if ticket.error is not None:
             raise ticket.error
-        return ticket.answers
+        answers: Answers = ticket.value
+        return answers
 
-    def _take_batch(self, ticket: _Ticket) -> None:
+    def _join_again(self, ticket: _Ticket) -> None:
+        """Put an operation back that a leader lost when it was interrupted, and lead if no other thread does."""
         with self._mutex:
             if not ticket.taken and ticket not in self._queue:
                 self._queue.add(ticket)
@@ -87,10 +91,9 @@ class Merger:
                 self._hand_over(ticket)
             if ticket.settled:
                 return
-            if not ticket.woken.wait(_RECHECK) and not ticket.settled:
+            if not ticket.pause(_RECHECK) and not ticket.settled:
                 self._refuse_if_overdue(ticket)
-                self._take_batch(ticket)
-            ticket.woken.clear()
+                self._join_again(ticket)
 
     def _refuse_if_overdue(self, ticket: _Ticket) -> None:
         """Raise where the batches before this one took all its time. A taken operation is settled by its leader."""
@@ -108,17 +111,16 @@ class Merger:
                     self._queue.take_into(batch)
                 self._run(batch)
             finally:
-                unknown = OutcomeUnknown("the thread that wrote this was interrupted; look before repeating the call")
                 for other in batch:
                     if not other.settled:
-                        other.settle([], unknown)
+                        other.settle([], OutcomeUnknown(_INTERRUPTED))
 
     def _run(self, batch: list[_Ticket]) -> None:
         if not batch:
             return
+        op, until = _together(batch)
         try:
-            ops = [ticket.op for ticket in batch]
-            parts = split(ops, self._write(merged(ops), min(ticket.until for ticket in batch)))
+            parts = _shared(batch, self._write(op, until))
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
                 for ticket in batch:
@@ -132,10 +134,11 @@ class Merger:
 
     def _hand_over(self, ticket: _Ticket) -> None:
         with self._mutex:
-            successor = next((other for other in self._queue if other not in self._leaders), None)
-            if successor is not None:
-                self._leaders.add(successor)
-                successor.woken.set()
+            for successor in self._queue:
+                if successor not in self._leaders:
+                    self._leaders.add(successor)
+                    successor.wake()
+                    break
             # Last: until here `_leave` can still hand over again.
             self._leaders.discard(ticket)
 
@@ -147,19 +150,18 @@ class Merger:
             self._hand_over(ticket)
 
 
-@dataclass(eq=False, slots=True)
-class _AsyncTicket(Waiting):
+class _AsyncTicket(LoopWaiter[ListOp[Any, Any]], eq=False, kw_only=True):
     """A task's operation while it waits."""
 
-    future: asyncio.Future[Answers]
     until: float
+    taken: bool = False
 
 
 class AsyncMerger:
     """Merger for the tasks of one event loop. Batches run in their own tasks, so a cancelled caller harms no other."""
 
     def __init__(
-        self, write: Callable[[Op[Answers], float], Awaitable[Answers]], depth: int, limit: float = math.inf
+        self, write: Callable[[_Write, float], Awaitable[Answers]], depth: int, limit: float = math.inf
     ) -> None:
         self._write = write
         self._depth = depth
@@ -173,7 +175,8 @@ class AsyncMerger:
         return len(self._queue)
 
     async def submit(self, op: ListOp[Any, Any]) -> Answers:
-        ticket = _AsyncTicket(op, asyncio.get_running_loop().create_future(), time.monotonic() + self._limit)
+        future = asyncio.get_running_loop().create_future()
+        ticket = _AsyncTicket(op, len(op.items), future=future, until=time.monotonic() + self._limit)
         self._queue.add(ticket)
         if self._leading < self._depth:
             # It starts at the loop's next iteration, when the callers that are ready now have joined the queue too.
@@ -182,7 +185,8 @@ class AsyncMerger:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         try:
-            return await ticket.future
+            answers: Answers = await future
+            return answers
         finally:
             if not ticket.taken:
                 self._queue.remove(ticket)
@@ -206,7 +210,7 @@ class AsyncMerger:
     def _in_time(self, batch: list[_AsyncTicket]) -> list[_AsyncTicket]:
         """Refuse operations for which the batches before this one took all their time; return the others."""
         now = time.monotonic()
-        if now < min(ticket.until for ticket in batch):
+        if now < batch[0].until:  # they are in the order of arrival
             return batch
         for ticket in batch:
             if ticket.until <= now and not ticket.future.done():
@@ -216,9 +220,9 @@ class AsyncMerger:
     async def _run(self, batch: list[_AsyncTicket]) -> None:
         if not batch:
             return
+        op, until = _together(batch)
         try:
-            ops = [ticket.op for ticket in batch]
-            parts = split(ops, await self._write(merged(ops), min(ticket.until for ticket in batch)))
+            parts = _shared(batch, await self._write(op, until))
         except Exception as error:
             if len(batch) > 1 and not isinstance(error, _SHARED_FATE):
                 for ticket in batch:
@@ -231,6 +235,17 @@ class AsyncMerger:
             for ticket, part in zip(batch, parts, strict=True):
                 if not ticket.future.done():
                     ticket.future.set_result(part)
+
+
+def _together(batch: Sequence[_Ticket] | Sequence[_AsyncTicket]) -> tuple[_Write, float]:
+    """Return a batch as one operation, and when the first of its callers gives up."""
+    if len(batch) == 1:
+        return batch[0].work, batch[0].until
+    return merged([ticket.work for ticket in batch]), min(ticket.until for ticket in batch)
+
+
+def _shared(batch: Sequence[_Ticket] | Sequence[_AsyncTicket], answers: Answers) -> list[Answers]:
+    return [answers] if len(batch) == 1 else split([ticket.work for ticket in batch], answers)
 
 
 def _never_sent(limit: float) -> StorageUnavailable:

@@ -11,13 +11,13 @@ import random
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Final, Generic, LiteralString, TypeVar
+from typing import Any, Final, Generic, LiteralString, TypeAlias, TypeVar
 
 import psycopg
 
 from ...clock import Clock
 from ...errors import HoldfastError, OutcomeUnknown, StorageBusy, StorageError, StorageUnavailable
-from ..port import Op
+from ..port import ListOp, Op
 from ..statements import Statement
 from ..step import step
 from .connect import Connection
@@ -27,6 +27,8 @@ from .pool import Pool
 from .tx import PgTx
 
 T = TypeVar("T")
+AnyOp: TypeAlias = Op[T] | ListOp[Any, Any]
+"""A list answers with a list of its items' answers."""
 
 _TABLE: Final = re.compile(r"\bholdfast_\w+")
 
@@ -74,37 +76,39 @@ class Runner:
         self._clock = clock
         self._bounds = bounds
 
-    def run(self, op: Op[T], mode: Mode, until: float | None = None) -> Done[T]:
+    def run(self, op: AnyOp[T], mode: Mode, until: float | None = None) -> Done[T]:
         """Run an operation. `until` is when the server must have answered first, by the monotonic clock."""
+        begun, retry = time.monotonic(), None
         bounds = self._bounds_of(op)
-        until = self.until(op) if until is None else until
-        retry = _Retry(bounds.patience)
+        until = begun + bounds.limit if until is None else until
         while True:
             try:
                 return self._attempt(op, mode, bounds, until)
             except (StorageBusy, _NeverBegan) as error:
+                retry = retry or _Retry(begun + bounds.patience)
                 pause = retry.pause_after(error)
             time.sleep(pause)
             if op.patience is not None:
                 # The worker's own writes may be tried for longer than a caller waits.
                 until = time.monotonic() + bounds.limit
 
-    def until(self, op: Op[Any]) -> float:
+    def until(self, op: AnyOp[Any]) -> float:
         """Return when the server must have answered a call that begins now."""
         return time.monotonic() + self._bounds_of(op).limit
 
-    def _bounds_of(self, op: Op[Any]) -> Bounds:
+    def _bounds_of(self, op: AnyOp[Any]) -> Bounds:
         if op.patience is None and not op.slow:
             return self._bounds
         limit = max(SLOW, self._bounds.limit) if op.slow else self._bounds.limit
         return Bounds(self._bounds.patience if op.patience is None else op.patience, limit)
 
-    def _attempt(self, op: Op[T], mode: Mode, bounds: Bounds, until: float) -> Done[T]:
+    def _attempt(self, op: AnyOp[T], mode: Mode, bounds: Bounds, until: float) -> Done[T]:
         connection = self._pool.take(until)
         broken = True
         try:
             self._deadlines.watch(connection, until)
-            done = _carry_out(connection, op, mode, bounds, reading(self._clock))
+            now = None if self._clock is None else self._clock.now()
+            done = _carry_out(connection, op, mode, bounds, now)
             broken = connection.overdue
             return done
         except Exception as error:
@@ -137,39 +141,39 @@ class _LimitedTx(PgTx):
             self._connection.until = time.monotonic() + self._seconds
 
 
-def _carry_out(connection: Connection, op: Op[T], mode: Mode, bounds: Bounds, now: int | None) -> Done[T]:
+def _carry_out(connection: Connection, op: AnyOp[T], mode: Mode, bounds: Bounds, now: int | None) -> Done[T]:
     cursor = connection.cursor()
-    if op.single and op.patience is None:
-        return _run_alone(connection, PgTx(cursor, now, limit=1), op, mode, bounds)
-    _begin(connection, cursor, op, mode, bounds)
-    tx = _LimitedTx(connection, cursor, now, bounds.limit)
+    alone = op.patience is None and op.single
+    if not alone:
+        _begin(connection, cursor, op, mode, bounds)
+    tx = PgTx(cursor, now, single=True) if alone else _LimitedTx(connection, cursor, now, bounds.limit)
     try:
-        answer = step(op.run(tx))
+        answer: Any = step(op.run(tx, op.items) if isinstance(op, ListOp) else op.run(tx))
     except (psycopg.Error, UnicodeEncodeError) as error:
-        _roll_back(connection)
-        raise _explained(translate(error), error, connection, tx.last, bounds) from error
+        if not alone:
+            _roll_back(connection)
+        found = translate_commit(error) if alone and mode.writes else translate(error)
+        raise _explained(found, error, connection, tx.last, bounds) from error
     except Exception:
-        _roll_back(connection)
+        if not alone:
+            _roll_back(connection)
         raise
+    if isinstance(tx, _LimitedTx):
+        _commit(connection, cursor, tx, bounds)
+    if connection.overdue:
+        _refuse_late(mode, tx.last, bounds)
+    return Done(answer, tx.topics)
+
+
+def _commit(connection: Connection, cursor: psycopg.Cursor[Any], tx: _LimitedTx, bounds: Bounds) -> None:
     tx.begin_statement()
     try:
         cursor.execute("commit")
     except psycopg.Error as error:
         raise _explained(translate_commit(error), error, connection, tx.last, bounds) from error
-    _require_in_time(connection, mode, tx.last, bounds)
-    return Done(answer, tx.topics)
 
 
-def _run_alone(connection: Connection, tx: PgTx, op: Op[T], mode: Mode, bounds: Bounds) -> Done[T]:
-    try:
-        answer = step(op.run(tx))
-    except (psycopg.Error, UnicodeEncodeError) as error:
-        raise _explained(_single_failure(error, mode), error, connection, tx.last, bounds) from error
-    _require_in_time(connection, mode, tx.last, bounds)
-    return Done(answer, tx.topics)
-
-
-def _begin(connection: Connection, cursor: psycopg.Cursor[Any], op: Op[Any], mode: Mode, bounds: Bounds) -> None:
+def _begin(connection: Connection, cursor: psycopg.Cursor[Any], op: AnyOp[Any], mode: Mode, bounds: Bounds) -> None:
     try:
         cursor.execute(_opening(op, mode, bounds), prepare=False)
     except psycopg.Error as error:
@@ -195,16 +199,12 @@ def _began_badly(error: psycopg.Error) -> HoldfastError:
     return _NeverBegan(str(found), backend="postgres") if isinstance(found, StorageUnavailable) else found
 
 
-def _single_failure(error: Exception, mode: Mode) -> HoldfastError:
-    return translate_commit(error) if mode.writes else translate(error)
-
-
 def reading(clock: Clock | None) -> int | None:
     """Return a test's time, or None for the server's own."""
     return None if clock is None else clock.now()
 
 
-def _opening(op: Op[Any], mode: Mode, bounds: Bounds) -> bytes:
+def _opening(op: AnyOp[Any], mode: Mode, bounds: Bounds) -> bytes:
     """Return BEGIN with the transaction's limits: without parameters all goes in one message."""
     silence = _milliseconds(SILENCE if op.patience is None else op.patience)
     lock = _milliseconds(min(bounds.patience, bounds.limit))
@@ -217,9 +217,9 @@ def _milliseconds(seconds: float) -> int:
     return round(max(0.001, seconds) * 1000)
 
 
-def _require_in_time(connection: Connection, mode: Mode, last: Statement | None, bounds: Bounds) -> None:
+def _refuse_late(mode: Mode, last: Statement | None, bounds: Bounds) -> None:
     """Refuse an answer that came after a cancel request: a commit that it met may not have reached the standbys."""
-    if connection.overdue and mode.writes:
+    if mode.writes:
         raise OutcomeUnknown(_unanswered(last, bounds) + _LOOK_FIRST, backend="postgres")
 
 
@@ -260,10 +260,10 @@ def _named(statement: Statement | None) -> str:
 
 
 class _Retry:
-    """The pause before the next retry: jittered, growing, inside one deadline."""
+    """The pause before the next retry: jittered, growing, before one deadline on the monotonic clock."""
 
-    def __init__(self, patience: float) -> None:
-        self._deadline = time.monotonic() + patience
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
         self._tries = 0
         self._redialled = False
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from ...clock import Clock, SystemClock
@@ -29,7 +30,7 @@ from .describe import describe
 from .merge import AsyncMerger, Merger
 from .place import PLACE, BorrowedPlaces
 from .pool import Pool, closed_error
-from .runner import READ, WRITE, Bounds, Done, Runner
+from .runner import READ, WRITE, AnyOp, Bounds, Done, Runner
 from .wakeups import PgBell
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ class PostgresStore:
     def write(self, op: Op[T]) -> T:
         return self._write(op)
 
-    def _write(self, op: Op[T], until: float | None = None) -> T:
+    def _write(self, op: AnyOp[T], until: float | None = None) -> T:
         done = self._written(self._runner, op, until)
         if done.topics:
             self._bell.announce(done.topics)
@@ -119,11 +120,11 @@ class PostgresStore:
     async def awrite(self, op: Op[T]) -> T:
         return await self._awrite(op)
 
-    async def _awrite(self, op: Op[T], until: float | None = None) -> T:
+    async def _awrite(self, op: AnyOp[T], until: float | None = None) -> T:
         lane = self._lane()
         # From here: the wait for a free thread counts too.
         until = lane.runner.until(op) if until is None else until
-        done = await lane.run(lambda runner: self._written(runner, op, until))
+        done = await lane.threads.run(partial(self._written, lane.runner, op, until))
         if done.topics:
             self._bell.announce(done.topics)
         return done.answer
@@ -144,14 +145,15 @@ class PostgresStore:
     async def aread(self, op: Op[T]) -> T:
         lane = self._lane()
         until = lane.runner.until(op)
-        return (await lane.run(lambda runner: runner.run(op, READ, until))).answer
+        return (await lane.threads.run(partial(lane.runner.run, op, READ, until))).answer
 
     def within(self, connection: object, op: Op[T]) -> T:
         return self._within(op, connection)
 
     @timed
     def _within(self, op: Op[T], connection: object) -> T:
-        self._check_schema(self._runner)
+        if time.monotonic() >= self._look_at_schema:
+            self._check_schema(self._runner)
         return run_within(self._host, connection, op)
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
@@ -160,7 +162,8 @@ class PostgresStore:
     @atimed
     async def _awithin(self, op: Op[T], connection: object) -> T:
         if time.monotonic() >= self._look_at_schema:
-            await self._lane().run(self._check_schema)
+            lane = self._lane()
+            await lane.threads.run(partial(self._check_schema, lane.runner))
         return await arun_within(self._host, connection, op)
 
     def migrate(self) -> list[str]:
@@ -233,14 +236,14 @@ class PostgresStore:
             self._lanes[loop] = lane
         return lane
 
-    def _written(self, runner: Runner, op: Op[T], until: float | None) -> Done[T]:
-        self._check_schema(runner, until)
+    def _written(self, runner: Runner, op: AnyOp[T], until: float | None) -> Done[T]:
+        if time.monotonic() >= self._look_at_schema:
+            self._check_schema(runner, until)
         return runner.run(op, WRITE, until)
 
     def _check_schema(self, runner: Runner, until: float | None = None) -> None:
-        if time.monotonic() >= self._look_at_schema:
-            migrate.check(runner.run(migrations.APPLIED, READ, until).answer, "postgres")
-            self._look_at_schema = time.monotonic() + _TRUSTED
+        migrate.check(runner.run(migrations.APPLIED, READ, until).answer, "postgres")
+        self._look_at_schema = time.monotonic() + _TRUSTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +254,6 @@ class _Lane:
     runner: Runner
     threads: BlockingThreads
     merger: AsyncMerger
-
-    def run(self, call: Callable[[Runner], T]) -> Awaitable[T]:
-        return self.threads.run(lambda: call(self.runner))
 
     def close(self) -> None:
         self.threads.close()

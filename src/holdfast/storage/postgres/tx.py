@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, LiteralString, TypeAlias
+from typing import Any, Final, Generic, LiteralString, TypeAlias, TypeVar
 
 import psycopg
 
@@ -13,6 +13,7 @@ from ..statements import Statement
 
 Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 AsyncCursor: TypeAlias = psycopg.AsyncCursor[tuple[Any, ...]]
+C = TypeVar("C")
 
 
 _LONG: Final = 1_000
@@ -26,14 +27,18 @@ def _prepared(rows: Sequence[Params]) -> bool | None:
     return False if len(rows) > _LONG else None
 
 
-class _Script:
-    """The common part of both: the text of a statement, the clock, the topics to notify, the last statement sent."""
+class _Script(Generic[C]):
+    """The common part of both: the text of a statement, the clock, the topics to notify, the last statement sent.
 
-    __slots__ = ("_limit", "_now", "last", "topics")
+    `single`: it runs without BEGIN, so that a second statement that writes would be a second transaction.
+    """
 
-    def __init__(self, now: int | None, limit: int | None = None) -> None:
+    __slots__ = ("_cursor", "_now", "_single", "last", "topics")
+
+    def __init__(self, cursor: C, now: int | None = None, *, single: bool = False) -> None:
+        self._cursor = cursor
         self._now = now
-        self._limit = limit
+        self._single = single
         self.last: Statement | None = None
         self.topics: set[str] = set()
 
@@ -46,31 +51,19 @@ class _Script:
 
     def _text(self, statement: Statement, params: dict[str, Any]) -> LiteralString:
         """Return the text to send, which is a literal: it comes from the package's own files."""
+        if self._single and self.last is not None and not statement.only_reads:
+            raise RuntimeError(f"an operation declared single ran a second statement, {statement.name}")
         self.last = statement
-        if self._limit is not None:
-            self._count(statement)
         if self._now is None:
             return statement.psycopg  # pyright: ignore[reportReturnType]
         params["now"] = self._now
         return statement.psycopg_clocked  # pyright: ignore[reportReturnType]
 
-    def _count(self, statement: Statement) -> None:
-        # Such an operation runs without BEGIN: a second statement that writes would be a second transaction.
-        assert self._limit is not None
-        if self._limit > 0:
-            self._limit -= 1
-        elif not statement.only_reads:
-            raise RuntimeError(f"an operation declared single ran a second statement, {statement.name}")
 
-
-class PgTx(_Script):
+class PgTx(_Script[Cursor]):
     """A transaction on a blocking connection. Its methods never suspend, so operations over it can be stepped."""
 
-    __slots__ = ("_cursor",)
-
-    def __init__(self, cursor: Cursor, now: int | None = None, *, limit: int | None = None) -> None:
-        super().__init__(now, limit)
-        self._cursor = cursor
+    __slots__ = ()
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         cursor = self._cursor
@@ -91,7 +84,10 @@ class PgTx(_Script):
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
         if not statement.takes_items:
-            return sum([len(await self.all(statement, **row)) for row in named(names, rows)])
+            found = 0
+            for row in rows:
+                found += len(await self.all(statement, **dict(zip(names, row, strict=True))))
+            return found
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
 
@@ -101,14 +97,10 @@ class PgTx(_Script):
                 stream.write_row(row)
 
 
-class PgAsyncTx(_Script):
+class PgAsyncTx(_Script[AsyncCursor]):
     """A transaction on an async connection."""
 
-    __slots__ = ("_cursor",)
-
-    def __init__(self, cursor: AsyncCursor, now: int | None = None, *, limit: int | None = None) -> None:
-        super().__init__(now, limit)
-        self._cursor = cursor
+    __slots__ = ()
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         cursor = self._cursor
@@ -129,7 +121,10 @@ class PgAsyncTx(_Script):
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
         if not statement.takes_items:
-            return sum([len(await self.all(statement, **row)) for row in named(names, rows)])
+            found = 0
+            for row in rows:
+                found += len(await self.all(statement, **dict(zip(names, row, strict=True))))
+            return found
         answers = await self.each(statement, named(names, rows))
         return len(answers) - answers.count(None)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ...errors import QueueFull
 from ..port import ListOp
@@ -14,12 +13,12 @@ MAX_ITEMS: Final = 1_000
 MAX_WAITING: Final = 10_000
 
 
-@dataclass(eq=False, slots=True)
-class Waiting:
-    """One caller's operation."""
+class Waiting(Protocol):
+    """One caller's operation, and the number of its items as its weight."""
 
-    op: ListOp[Any, Any]
-    taken: bool = field(default=False, init=False)
+    work: ListOp[Any, Any]
+    weight: int
+    taken: bool
 
 
 W = TypeVar("W", bound=Waiting)
@@ -36,15 +35,18 @@ class WaitQueue(Generic[W]):
             yield from queue
 
     def __len__(self) -> int:
-        return sum(len(queue) for queue in list(self._by_kind.values()))
+        return sum(map(len, list(self._by_kind.values())))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_kind)
 
     def __contains__(self, waiting: W) -> bool:
-        return waiting in self._by_kind.get(waiting.op.run, ())
+        return waiting in self._by_kind.get(waiting.work.run, ())
 
     def add(self, waiting: W) -> None:
-        if (count := len(self)) >= MAX_WAITING:
+        if (count := sum(map(len, self._by_kind.values()))) >= MAX_WAITING:
             raise QueueFull(f"{count:,} writes wait in this process; slow down or retry")
-        self._by_kind.setdefault(waiting.op.run, deque()).append(waiting)
+        self._by_kind.setdefault(waiting.work.run, deque()).append(waiting)
 
     def take_into(self, batch: list[W]) -> None:
         """Move the next ones there: of one kind, at most MAX_ITEMS items unless a single call brings more.
@@ -55,9 +57,9 @@ class WaitQueue(Generic[W]):
             return
         kind, queue = next(iter(self._by_kind.items()))
         items = 0
-        while queue and (not items or items + len(queue[0].op.items) <= MAX_ITEMS):
+        while queue and (not items or items + queue[0].weight <= MAX_ITEMS):
             waiting = queue[0]
-            items += len(waiting.op.items)
+            items += waiting.weight
             batch.append(waiting)
             queue.popleft()
             # Set last: a taken operation has left its queue, and is not searched for there.
@@ -68,9 +70,9 @@ class WaitQueue(Generic[W]):
 
     def remove(self, waiting: W) -> None:
         """Remove an operation that was not taken."""
-        queue = self._by_kind.get(waiting.op.run)
+        queue = self._by_kind.get(waiting.work.run)
         if queue is None or waiting not in queue:
             return
         queue.remove(waiting)
         if not queue:
-            del self._by_kind[waiting.op.run]
+            del self._by_kind[waiting.work.run]

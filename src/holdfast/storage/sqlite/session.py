@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from ...clock import Clock
 from ...errors import SchemaMismatch
@@ -22,6 +24,8 @@ from .location import Location, inspect
 from .readers import Readers
 from .reserve_file import Ballast
 from .writer import Writer
+
+_SCHEMA_VERSION: Final = "pragma schema_version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,7 @@ class Session:
                     Ballast(path) if path else None,
                     durable=settings.durable,
                     files=files,
-                    refusal=lambda: self.refusal(connection),
+                    refusal=partial(self.refusal, connection),
                 )
                 if path is not None:
                     self._mover = open_writer(settings.location, durable=True, create=False, deadline=deadline)
@@ -99,11 +103,11 @@ class Session:
 
         Nothing it sees is remembered: it may be rolled back, and SQLite then gives the same number again.
         """
-        return self.mismatch is None and _version(cursor) == self._schema_version
+        return self.mismatch is None and cursor.execute(_SCHEMA_VERSION).fetchall()[0][0] == self._schema_version
 
     def refusal(self, connection: sqlite3.Connection) -> SchemaMismatch | None:
         """Return why nothing may be written. Checked in the transaction: a newer Holdfast may migrate an open file."""
-        version = _version(connection)
+        version = connection.execute(_SCHEMA_VERSION).fetchall()[0][0]
         if version != self._schema_version:
             try:
                 migrate.check(schema.applied(connection), "sqlite")
@@ -168,11 +172,6 @@ class Session:
             self.refusal(connection)
         finally:
             connection.execute("rollback")
-
-
-def _version(connection: sqlite3.Connection | sqlite3.Cursor) -> int:
-    version: int = connection.execute("pragma schema_version").fetchall()[0][0]
-    return version
 
 
 def _identity(path: str | None) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Final
 
 from ..port import Row, Value
-from ..statements import Statement
+from ..statements import Statement, sqlite_for
 
 # Each is another text that SQLite parses and keeps, so there are few; any number is a sum of some.
 _LARGEST: Final = 128
@@ -29,7 +29,7 @@ def spread(
     differing = list(zip(*(columns[at] for at in own), strict=True))
     for start, count in _parts(len(rows)):
         values = chain.from_iterable(differing[start : start + count])
-        yield statement.sqlite_for(count, *named), [*same, *values]
+        yield sqlite_for(statement, count, *named), [*same, *values]
 
 
 def _parts(count: int) -> Iterator[tuple[int, int]]:

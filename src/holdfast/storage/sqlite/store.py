@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
@@ -40,7 +40,7 @@ from .notices import BORROWED, Notices
 from .session import Session, Settings
 from .wakeups import SqliteBell
 from .watch import Watch
-from .work import SUSPICIOUS, Contended, Work, give_up, held_too_long, list_work, self_locked, time_left
+from .work import SUSPICIOUS, Contended, Work, give_up, held_too_long, self_locked, time_left
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -116,31 +116,37 @@ class SqliteStore:
 
     @timed
     def write(self, op: Op[T]) -> T:
-        return cast("T", self._run(Work(op)))
+        answer: T = self._run(Work(op))
+        return answer
 
     @atimed
     async def awrite(self, op: Op[T]) -> T:
-        return cast("T", await self._arun(Work(op)))
+        answer: T = await self._arun(Work(op))
+        return answer
 
     @timed
     def write_list(self, op: ListOp[Item, T]) -> list[T]:
-        return cast("list[T]", self._run(list_work(op), len(op.items)))
+        answers: list[T] = self._run(Work(op), len(op.items))
+        return answers
 
     @atimed
     async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
-        return cast("list[T]", await self._arun(list_work(op), len(op.items)))
+        answers: list[T] = await self._arun(Work(op), len(op.items))
+        return answers
 
     @timed
     def read(self, op: Op[T]) -> T:
         if readers := self._session().readers:
             return readers.read(op)
-        return cast("T", self._run(Work(op, reads=True)))
+        answer: T = self._run(Work(op, reads=True))
+        return answer
 
     @atimed
     async def aread(self, op: Op[T]) -> T:
         if readers := (self._current or await self._aopen()).readers:
             return await readers.aread(op)
-        return cast("T", await self._arun(Work(op, reads=True)))
+        answer: T = await self._arun(Work(op, reads=True))
+        return answer
 
     def within(self, connection: object, op: Op[T]) -> T:
         return self._within(op, connection)

@@ -6,23 +6,22 @@ import itertools
 import sqlite3
 from collections.abc import Sequence
 
+import msgspec
+
 from ..lists import by_run, copied, documents
 from ..port import Files, Params, Row, Value
-from ..statements import Statement
+from ..statements import Statement, sqlite_for
 from ..unstorable import refuse_nul, refused
 from .spread import spread
 
 
-class SqliteTx:
-    """`now` is read once, after the lock was taken, so that one operation has one time."""
+class SqliteTx(msgspec.Struct, eq=False):
+    """`_now` is read once, after the lock was taken, so that one operation has one time."""
 
-    __slots__ = ("_cursor", "_now", "files", "topics")
-
-    def __init__(self, cursor: sqlite3.Cursor, now: int, files: Files | None = None) -> None:
-        self._cursor = cursor
-        self._now = now
-        self.files = files
-        self.topics: set[str] = set()
+    _cursor: sqlite3.Cursor
+    _now: int
+    files: Files | None = None
+    topics: set[str] = msgspec.field(default_factory=set)
 
     async def one(self, statement: Statement, /, **params: Value) -> Row | None:
         # All rows are fetched: an unfinished statement would hold its snapshot and block checkpoints.
@@ -49,10 +48,13 @@ class SqliteTx:
         return answers
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
-        return self._store(statement, names, rows, {"now": self._now})
+        if len(rows) == 1:
+            text = sqlite_for(statement, 1, (*names, "now"), ())
+            return self._cursor.execute(text, (*rows[0], self._now)).rowcount
+        return self._store_many(statement, names, rows, {"now": self._now})
 
     async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
-        self._store(statement, copied(statement.sqlite)[1], rows, {})
+        self._store_many(statement, copied(statement.sqlite)[1], rows, {})
 
     def ring(self, topic: str) -> None:
         self.topics.add(topic)
@@ -62,14 +64,11 @@ class SqliteTx:
         params["now"] = self._now
         return self._execute(statement.sqlite, params).fetchall()
 
-    def _store(
+    def _store_many(
         self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], common: dict[str, Value]
     ) -> int:
         if not rows:
             return 0
-        if len(rows) == 1:
-            text = statement.sqlite_for(1, (*names, *common), ())
-            return self._cursor.execute(text, (*rows[0], *common.values())).rowcount
         parts = spread(statement, names, rows, common)
         return sum(self._cursor.execute(text, values).rowcount for text, values in parts)
 

@@ -23,12 +23,10 @@ _MERGED: Final = 256
 class Work(msgspec.Struct, frozen=True):
     """An operation, and the facts about its caller."""
 
-    op: Op[Any]
+    op: Op[Any] | ListOp[Any, Any]
     reads: bool = False
     settled_to_wait: bool = False
     """It has met a busy lock, and its caller does not hold that itself."""
-    merges: ListOp[Any, Any] | None = None
-    """The same operation in a form that can be merged with others of its kind."""
 
     @property
     def vital(self) -> bool:
@@ -47,11 +45,6 @@ class Work(msgspec.Struct, frozen=True):
         return PATIENCE if self.settled_to_wait else min(SUSPICIOUS, PATIENCE)
 
 
-def list_work(op: ListOp[Any, Any]) -> Work:
-    alone = Op(lambda tx: op.run(tx, op.items), single=len(op.items) == 1)
-    return Work(alone, merges=op)
-
-
 def by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[Sequence[Waiter[Work]]]:
     """Group neighbours that can be merged, a few hundred at most, and any other alone."""
     start = 0
@@ -64,8 +57,8 @@ def by_kind(batch: Sequence[Waiter[Work]]) -> Iterator[Sequence[Waiter[Work]]]:
 
 
 def _kind(waiter: Waiter[Work]) -> object:
-    merges = waiter.work.merges
-    return None if merges is None else merges.run
+    op = waiter.work.op
+    return op.run if isinstance(op, ListOp) else None
 
 
 def refuse_all_but_vital(batch: Sequence[Waiter[Work]]) -> list[Waiter[Work]]:
@@ -75,9 +68,14 @@ def refuse_all_but_vital(batch: Sequence[Waiter[Work]]) -> list[Waiter[Work]]:
     return [waiter for waiter in batch if not waiter.settled]
 
 
+def first_deadline(batch: Sequence[Waiter[Work]]) -> float:
+    """Return when the first of them gives up, by the monotonic clock."""
+    return min(waiter.since + waiter.work.patience for waiter in batch)
+
+
 def time_left(batch: Sequence[Waiter[Work]]) -> float:
     """Return the seconds until the first of them gives up."""
-    return max(0.0, min(waiter.since + waiter.work.patience for waiter in batch) - time.monotonic())
+    return max(0.0, first_deadline(batch) - time.monotonic())
 
 
 def give_up(batch: Sequence[Waiter[Work]], cause: Exception) -> None:

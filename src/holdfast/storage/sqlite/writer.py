@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from ...clock import Clock
 from ...errors import OutcomeUnknown, StorageFull
 from ..lists import merged, split
-from ..port import Files
+from ..port import Files, ListOp
 from ..step import step
 from ..waiter import Waiter, own_copy
 from .connect import PATIENCE, patiently
@@ -20,7 +21,7 @@ from .failures import code, is_busy, translate
 from .garbled import as_it_is, is_garbled
 from .reserve_file import Ballast
 from .tx import SqliteTx
-from .work import Work, by_kind, give_up, refuse_all_but_vital
+from .work import Work, by_kind, first_deadline, give_up, refuse_all_but_vital
 
 BATCH_SECONDS: Final = 0.005
 """No further operation starts in a batch that has run for this long."""
@@ -71,7 +72,7 @@ class Writer:
 
     def commit(self, batch: Sequence[Waiter[Work]]) -> None:
         """Run a batch in one transaction and settle it; operations that were not reached stay unsettled."""
-        if self._ballast is not None and not self._ballast.restore():
+        if self._ballast is not None and self._ballast.down and not self._ballast.restore():
             batch = refuse_all_but_vital(batch)
         if not batch:
             return
@@ -113,21 +114,24 @@ class Writer:
         waiter.fail(error)
 
     def _attempt(self, batch: Sequence[Waiter[Work]]) -> None:
-        self._roll_back()  # left open by a leader that was interrupted twice
-        self._choose_sync(batch)
+        if self.connection.in_transaction:
+            self._cursor.execute("rollback")  # left open by a leader that was interrupted twice
+        if not self._synced or batch[0].work.op.may_lose_on_power_failure:
+            self._choose_sync(batch)
         changes, topics = self.connection.total_changes, set[str]()
         try:
             # Within the block: an interrupt may come when the lock is taken and nothing else has begun.
             if not self._begin(batch):
                 return
             self.movements |= 1
-            verdicts = self._run_all(batch, topics)
-            if verdicts:
+            verdicts = self._run_all(batch, topics) if len(batch) > 1 else [self._run(batch[0], topics, alone=True)]
+            if verdicts[0].error is None or len(batch) > 1:  # else the only one failed: there is nothing to commit
                 self._end()
         except sqlite3.Error as error:
             raise _Lost(translate(error)) from error
         finally:
-            self._roll_back()
+            if self.connection.in_transaction:
+                self._cursor.execute("rollback")
             self.movements = (self.movements | 1) + 1
         for verdict in verdicts:
             if verdict.error is None:
@@ -153,36 +157,25 @@ class Writer:
     def _begin(self, batch: Sequence[Waiter[Work]]) -> bool:
         """Take the lock, or fail operations whose patience has ended; the others may keep waiting with newcomers."""
         reads = batch[0].work.reads and all(waiter.work.reads for waiter in batch)
+        lock = self._lock_to_read if reads else partial(self._cursor.execute, "begin immediate")
         try:
-            self._take_lock(self._lock_to_read if reads else self._lock_to_write, batch)
-            return reads or self._may_write(batch)
-        except sqlite3.OperationalError as error:
-            self._roll_back()
-            if not is_busy(error):
-                raise _Lost(translate(error)) from error
-            give_up(batch, error)
-            return False
-
-    def _take_lock(self, lock: Callable[[], None], batch: Sequence[Waiter[Work]]) -> None:
-        try:
-            lock()  # nearly always free; the callers' patience is computed only where it is not
+            try:
+                lock()
+            except sqlite3.OperationalError:
+                # Seldom: only here is the callers' patience computed. An error other than a busy lock comes again.
+                patiently(lock, min(first_deadline(batch), time.monotonic() + _SLICE))
+            # Whether this code may still write to the schema; 2 µs, once per commit.
+            refusal = None if reads else self._refusal()
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            deadline = min(waiter.since + waiter.work.patience for waiter in batch)
-            patiently(lock, min(deadline, time.monotonic() + _SLICE))
-
-    def _may_write(self, batch: Sequence[Waiter[Work]]) -> bool:
-        """Return whether this code may still write to the schema; 2 µs, once per commit."""
-        if (refusal := self._refusal()) is None:
+            give_up(batch, error)
+            return False
+        if refusal is None:
             return True
-        self._roll_back()
         for waiter in batch:
             waiter.fail(own_copy(refusal))
         return False
-
-    def _lock_to_write(self) -> None:
-        self._cursor.execute("begin immediate")
 
     def _lock_to_read(self) -> None:
         # Only in a database in memory, where a borrowed connection that has written keeps readers out.
@@ -190,13 +183,12 @@ class Writer:
         try:
             self._cursor.execute("select 1 from sqlite_master").fetchall()
         except BaseException:
-            self._roll_back()
+            if self.connection.in_transaction:
+                self._cursor.execute("rollback")
             raise
 
     def _run_all(self, batch: Sequence[Waiter[Work]], topics: set[str]) -> list[_Verdict]:
-        """Return the results of operations that ran. Empty where a lone one failed: there is nothing to commit."""
-        if len(batch) == 1:
-            return self._run_lone(batch[0], topics)
+        """Return the results of operations that ran."""
         verdicts: list[_Verdict] = []
         stop = time.monotonic() + BATCH_SECONDS
         for alike in by_kind(batch):
@@ -209,54 +201,38 @@ class Writer:
         """Run operations of one kind as one; where that fails, each by itself, so that only the faulty one fails."""
         if len(alike) == 1:
             return [self._run(alike[0], topics)]
-        ops = [op for waiter in alike if (op := waiter.work.merges) is not None]
+        ops = [op for waiter in alike if isinstance(op := waiter.work.op, ListOp)]
         whole = self._run(Waiter(Work(merged(ops)), 1), topics)
         if whole.error is not None:
             return [self._run(waiter, topics) for waiter in alike]
         return [_Verdict(waiter, part) for waiter, part in zip(alike, split(ops, whole.value), strict=True)]
 
-    def _run_lone(self, waiter: Waiter[Work], topics: set[str]) -> list[_Verdict]:
-        tx = SqliteTx(self._cursor, self._clock.now(), self._files)
-        try:
-            value = step(waiter.work.op.run(tx))
-        except Exception as error:
-            if code(error) == sqlite3.SQLITE_FULL:
-                raise
-            if is_garbled(error):
-                raise _Lost(error) from error
-            waiter.fail(_typed(error))
-            return []
-        self._require_transaction(None)
-        topics |= tx.topics
-        return [_Verdict(waiter, value)]
-
-    def _run(self, waiter: Waiter[Work], topics: set[str]) -> _Verdict:
-        guarded = not waiter.work.op.single
+    def _run(self, waiter: Waiter[Work], topics: set[str], *, alone: bool = False) -> _Verdict:
+        """Run one operation. One that is alone in its transaction needs no savepoint."""
+        op = waiter.work.op
+        guarded = not (alone or op.single)
         tx = SqliteTx(self._cursor, self._clock.now(), self._files)
         if guarded:
             self._cursor.execute("savepoint op")
         try:
-            value = step(waiter.work.op.run(tx))
+            value = step(op.run(tx, op.items) if isinstance(op, ListOp) else op.run(tx))
+            if not self.connection.in_transaction:
+                raise sqlite3.OperationalError("the transaction was rolled back")
         except Exception as error:
             if is_garbled(error):
                 # It may have written before it read: all is rolled back, and each runs again by itself.
                 raise _Lost(error) from error
-            self._require_transaction(error)
+            # After a full disk there may be no transaction left, and every later statement would commit by itself.
+            if not self.connection.in_transaction or code(error) == sqlite3.SQLITE_FULL:
+                raise _Lost(_typed(error)) from error
             if guarded:
                 self._cursor.execute("rollback to op")
                 self._cursor.execute("release op")
             return _Verdict(waiter, error=_typed(error))
-        self._require_transaction(None)
         if guarded:
             self._cursor.execute("release op")
         topics |= tx.topics
         return _Verdict(waiter, value)
-
-    def _require_transaction(self, error: Exception | None) -> None:
-        # After a full disk there may be no transaction left, and every later statement would commit by itself.
-        if not self.connection.in_transaction or (error is not None and code(error) == sqlite3.SQLITE_FULL):
-            cause = error or sqlite3.OperationalError("the transaction was rolled back")
-            raise _Lost(_typed(cause)) from cause
 
     def _end(self) -> None:
         try:
@@ -270,10 +246,6 @@ class Writer:
             # The frames may have reached the disk before the error: after a crash they would count.
             message = f"{error} at COMMIT; check the disk, look whether the change is there, then repeat it"
             raise _Lost(OutcomeUnknown(message, backend="sqlite")) from error
-
-    def _roll_back(self) -> None:
-        if self.connection.in_transaction:
-            self._cursor.execute("rollback")
 
     def _data_version(self) -> int:
         version: int = self._cursor.execute("pragma data_version").fetchall()[0][0]

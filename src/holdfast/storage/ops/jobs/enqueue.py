@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Final
 
 from msgspec.structs import replace
@@ -211,14 +212,10 @@ _PLAIN_COLUMNS: Final = (
 _COLUMNS: Final = (*_PLAIN_COLUMNS, "rank", "dedupe_scope", "dedupe_key", "dedupe_until", "dedupe_held")
 
 
-def _plain_values(spec: JobSpec) -> Row:
-    """Return the values of a job without a key, in the order of _PLAIN_COLUMNS."""
-    route = spec.route
-    return (
-        spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, spec.limits,
-        spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, spec.deadline_at,
-        spec.deadline, spec.created_by,
-    )  # fmt: skip
+_plain_values: Final[Callable[[JobSpec], Row]] = attrgetter(
+    *({"queue": "route.queue", "route": "route.number"}.get(name, name) for name in _PLAIN_COLUMNS)
+)
+"""Return the values of a job without a key, in the order of _PLAIN_COLUMNS."""
 
 
 def _values(spec: JobSpec, rank: int | None = None) -> Row:
