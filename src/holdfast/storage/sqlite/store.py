@@ -418,8 +418,10 @@ class SqliteStore:
         notified = self._check_notices()
         if not self._watch.expects_strangers:
             return notified
+        announcements = self._watch.announcements
         with self._combiner.exclusive():
             wrote = session.writer.strangers_wrote()
+        self._watch.note_check(announcements, wrote=wrote)
         if wrote:
             self._bell.ring_all()
         return wrote or notified

@@ -1,10 +1,10 @@
 """Notices topics that other processes notify, and, where needed, commits of other connections.
 
 Other processes write their topics into a file (see notices.py). Where the system has inotify, it reports each write;
-elsewhere the file is read with growing pauses. A transaction that its caller commits is only announced there: for a
-while, each write to the log starts a short series of checks (the event comes before the commit is visible, by the time
-of an fsync). The same applies to all commits where the file cannot be used. The thread sleeps without a timer while
-no listener waits.
+elsewhere the file is read with growing pauses. A transaction that its caller commits is only announced there: until it
+has ended, each write to the log starts a short series of checks (the event comes before the commit is visible, by the
+time of an fsync). The same applies to all commits where the file cannot be used. The thread sleeps without a timer
+while no listener waits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POLL_FIRST: Final = 0.001
 _POLL_LAST: Final = 0.03
 # Our own commits cause events too. The leader checks for others by itself at each commit, so the watch may pause.
 _REST: Final = 0.002
-# Seconds for which an announced transaction is waited for.
+# Seconds for which an announced transaction is waited for, at most.
 _BORROWED_FOR: Final = 60.0
 
 _log = logging.getLogger("holdfast.storage")
@@ -47,6 +47,10 @@ class Watch:
         self._look = look
         self._notices = notices
         self._strangers_until = 0.0
+        self.announcements = 0
+        """Grows with each announced transaction."""
+        self._checked = 0
+        """The announcements at the last check for commits."""
         self._movements = movements
         self._seen = 0
         self._log_path = log_path
@@ -84,11 +88,24 @@ class Watch:
 
     def expect_strangers(self) -> None:
         """Expect commits without topics for a while. (A database in memory has none until a connection is borrowed.)"""
+        self.announcements += 1
         self._strangers_until = time.monotonic() + _BORROWED_FOR
         if not self._armed:
             with self._lock:
                 self._armed = True
                 self._call()
+
+    def note_check(self, announcements: int, *, wrote: bool) -> None:
+        """Stop expecting an announced transaction once it has ended. `announcements` were known before the check.
+
+        It keeps the write lock from its announcement to its end. So once a check has come after the announcement, the
+        next commit that is found is its own, or follows its rollback.
+        """
+        if announcements != self.announcements:
+            return
+        if wrote and self._checked == announcements:
+            self._strangers_until = 0.0
+        self._checked = announcements
 
     def close(self) -> None:
         # Under the lock: a listener that starts to wait at this moment has started the thread, or starts none.
