@@ -22,6 +22,7 @@ from holdfast.model.outcomes import (  # fmt: skip
     Throttled,
 )
 from holdfast.model.routing import Route
+from holdfast.model.schedules import ScheduleKey
 from holdfast.model.signals import Condition, Wait
 from holdfast.model.stats import HealthPoint, Vitals
 from holdfast.model.steps import Step
@@ -156,12 +157,12 @@ ENGINE: dict[str, Call] = {
     "deregister": lambda s: s.run(workers.deregister, "mine"),
     "rescue": _after(60, workers.rescue, "lost"),
     "expire jobs": _after(4_000, deadlines.expire_jobs),
-    "fire": _after(DAY, firing.fire, "nightly"),
+    "fire": _after(DAY, firing.fire, ScheduleKey("", "nightly")),
     "prune ticks": lambda s: (
-        _after(DAY, firing.fire, "nightly")(s),
+        _after(DAY, firing.fire, ScheduleKey("", "nightly"))(s),
         _after(90 * DAY, schedules.prune_ticks, SECOND)(s),
     ),
-    "note schedule error": lambda s: s.run(schedules.note_error, "nightly", ERROR),
+    "note schedule error": lambda s: s.run(schedules.note_error, ScheduleKey("", "nightly"), ERROR),
     "wake": lambda s: (_ends(Suspended(_WAIT))(s), _after(5, waking.wake_due)(s)),
     "unpark": lambda s: (_turn(s), s.run(lanes.unpark_stalled)),
     "remove idle rates": lambda s: (

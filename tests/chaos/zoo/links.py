@@ -172,15 +172,17 @@ LINKS = (
         (
             Edit(
                 f"{_COMMON}/schedule.sql",
-                "on conflict (schedule, tick) do nothing",
-                "on conflict (schedule, tick) do update set job_id = excluded.job_id\n"
+                "on conflict (tenant, schedule, tick) do nothing",
+                "on conflict (tenant, schedule, tick) do update set job_id = excluded.job_id\n"
                 " where not exists (select 1 from holdfast_job where id = holdfast_cron_tick.job_id)",
             ),
             Edit(
                 f"{_COMMON}/schedule.sql",
-                "select tick from holdfast_cron_tick where schedule = :schedule and tick >= :start and tick < :until;",
+                "select tick from holdfast_cron_tick\n"
+                " where tenant = :tenant and schedule = :schedule and tick >= :start and tick < :until;",
                 "select tick from holdfast_cron_tick join holdfast_job on id = job_id\n"
-                " where schedule = :schedule and tick >= :start and tick < :until;",
+                " where holdfast_cron_tick.tenant = :tenant and schedule = :schedule"
+                " and tick >= :start and tick < :until;",
             ),
         ),
         (conforms("schedules::a_tick_stays_fired_after_its_job_is_gone[memory-write]"),),
