@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ....errors import DuplicateJob, IdTaken, QueueClosed, StorageBusy
 from ....model.jobs import Dedupe, Enqueued, JobSpec
 from ....model.values import is_same
+from ...job_fields import GIVEN, given, reader
 from ...port import Params, Row, Tx
 from ...statements import sql
 from .. import events
@@ -204,21 +205,10 @@ def _as_row(spec: JobSpec, rank: int | None = None) -> Params:
     return dict(zip(_COLUMNS, _values(spec, rank), strict=True))
 
 
-_PLAIN_COLUMNS: Final = (
-    "id", "task", "queue", "route", "tenant", "at", "delay", "priority", "limits", "payload", "tags", "trace",
-    "max_attempts", "retry", "timeout", "deadline_at", "deadline", "created_by",
-)  # fmt: skip
+_PLAIN_COLUMNS: Final = (*GIVEN, "queue", "route", "at", "delay", "deadline_at", "deadline")
 _COLUMNS: Final = (*_PLAIN_COLUMNS, "rank", "dedupe_scope", "dedupe_key", "dedupe_until", "dedupe_held")
-
-
-def _plain_values(spec: JobSpec) -> Row:
-    """Return the values of a job without a key, in the order of _PLAIN_COLUMNS."""
-    route = spec.route
-    return (
-        spec.id, spec.task, route.queue, route.number, spec.tenant, spec.at, spec.delay, spec.priority, spec.limits,
-        spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry, spec.timeout, spec.deadline_at,
-        spec.deadline, spec.created_by,
-    )  # fmt: skip
+_plain_values: Final = reader((*GIVEN, "route.queue", "route.number", "at", "delay", "deadline_at", "deadline"))
+"""Return the values of a job without a key, in the order of _PLAIN_COLUMNS."""
 
 
 def _values(spec: JobSpec, rank: int | None = None) -> Row:
@@ -238,8 +228,5 @@ def _placed(spec: JobSpec, now: int) -> Row:
     deadline = spec.deadline_at
     if deadline is None and spec.deadline is not None:
         deadline = now + spec.deadline
-    return (
-        spec.id, spec.task, spec.route.queue, spec.route.number, spec.tenant, "ready", due, spec.priority,
-        starts, starts, reason, spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry,
-        spec.timeout, deadline, now, spec.created_by,
-    )  # fmt: skip
+    route = spec.route
+    return (*given(spec), route.queue, route.number, "ready", due, starts, starts, reason, deadline, now)

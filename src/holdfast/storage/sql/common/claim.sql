@@ -1,7 +1,6 @@
 -- name: claimed_under
 -- The jobs of a claim whose reply was lost. Index: holdfast_job_owned.
-select id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-       epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs
+select @claimed
   from holdfast_job
  where owner = :owner and claim = :claim and state = 'running';
 

@@ -25,10 +25,9 @@ delete from holdfast_step where job_id = :job_id and key = :key and error is not
 -- The same call as a new job, on this job's route apart from a grant. It begins with epoch 1: a job whose first
 -- run has epoch 1 has no journal to read.
 insert into holdfast_job (
-    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, inputs, tags,
-    trace, max_attempts, retry, timeout, epoch, created_at, created_by)
-select :fork, task, queue, coalesce(cast(:route as bigint), route), tenant, 'ready', 1, priority, :now, :now, 'new',
-       limits, payload, inputs, tags, trace, max_attempts, retry, timeout, 1, :now, :created_by
+    id, @given(kept), queue, route, state, due, rank, not_before, reason, inputs, epoch, created_at, created_by)
+select :fork, @given(kept), queue, coalesce(cast(:route as bigint), route), 'ready', 1, :now, :now, 'new', inputs, 1,
+       :now, :created_by
   from holdfast_job
  where id = :id
 returning queue;

@@ -49,8 +49,7 @@ update holdfast_job as job
         or (coalesce((select min(not_before) from holdfast_job where due = 0) > :now, true)
             and (select route from holdfast_job where due = 3 order by route, priority desc, rank, id limit 1) is null
             and not exists (select 1 from head where limits is not null or strpos(tags, '"webhook-on:*"') > 0)))
-returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
-          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
+returning @claimed;
 
 -- name: claim_suspects
 -- The same claim over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
@@ -78,5 +77,4 @@ update holdfast_job as job
                     else '[' || (limits::json -> 'key')::text || ']' end, alone = :alone,
        dedupe_held = case dedupe_until when 'start' then null else dedupe_held end
  where job.id = any(array(select id from head))
-returning job.id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now,
-          generation, epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
+returning @claimed;

@@ -41,8 +41,7 @@ update holdfast_job
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
    and :lone = 0
-returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
+returning @claimed;
 
 -- name: claim_suspects
 -- The same claim over holdfast_job_suspect. `alone` says that nothing else runs in the worker meanwhile.
@@ -67,5 +66,4 @@ update holdfast_job
         order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
         limit :n)
    and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
-returning id, task, queue, route, tenant, payload, attempts, max_attempts, retry, timeout, deadline - :now, generation,
-          epoch, suspect, crashes, tags, trace, created_at, priority, rank, limits, flow, inputs;
+returning @claimed;

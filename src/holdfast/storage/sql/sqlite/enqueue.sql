@@ -3,16 +3,14 @@
 -- A key that outlives its job is in holdfast_dedupe; any other in the unique index holdfast_job_dedupe.
 -- Checking the queue's state costs less than the noise of a measurement.
 insert into holdfast_job (
-    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
-    max_attempts, retry, timeout, deadline, dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at,
-    created_by)
-select :id, :task, :queue, :route, :tenant, 'ready',
+    @given, queue, route, state, due, rank, not_before, reason, deadline,
+    dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at)
+select @given(bound), :queue, :route, 'ready',
        case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
-       :priority, coalesce(:rank, :at, :now + :delay), coalesce(:at, :now + :delay),
+       coalesce(:rank, :at, :now + :delay), coalesce(:at, :now + :delay),
        case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
-       :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout,
        coalesce(:deadline_at, :now + :deadline),
-       :dedupe_scope, :dedupe_key, :dedupe_until, :dedupe_held, :now, :created_by
+       :dedupe_scope, :dedupe_key, :dedupe_until, :dedupe_held, :now
   from @rows
  where (:dedupe_held is null
         or not exists (select 1 from holdfast_dedupe where held = :dedupe_held and expires_at > :now))
@@ -21,15 +19,12 @@ select :id, :task, :queue, :route, :tenant, 'ready',
 
 -- name: insert_plain_job
 -- Inserts one row without a key. Triggers record its event.
-insert into holdfast_job (
-    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
-    max_attempts, retry, timeout, deadline, created_at, created_by)
-select :id, :task, :queue, :route, :tenant, 'ready',
+insert into holdfast_job (@given, queue, route, state, due, rank, not_before, reason, deadline, created_at)
+select @given(bound), :queue, :route, 'ready',
        case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
-       :priority, coalesce(:at, :now + :delay), coalesce(:at, :now + :delay),
+       coalesce(:at, :now + :delay), coalesce(:at, :now + :delay),
        case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
-       :limits, :payload, :tags, :trace, :max_attempts, :retry, :timeout, coalesce(:deadline_at, :now + :deadline), :now,
-       :created_by
+       coalesce(:deadline_at, :now + :deadline), :now
  where not exists (select 1 from holdfast_queue where name = :queue and state in ('draining', 'disabled'))
     on conflict do nothing;
 
@@ -39,9 +34,6 @@ select 1;
 
 -- name: copy_jobs
 -- There is nothing to decide and no conflict to check for.
-insert into holdfast_job (
-    id, task, queue, route, tenant, state, due, priority, rank, not_before, reason, limits, payload, tags, trace,
-    max_attempts, retry, timeout, deadline, created_at, created_by)
-select :id, :task, :queue, :route, :tenant, :state, :due, :priority, :rank, :not_before, :reason, :limits, :payload,
-       :tags, :trace, :max_attempts, :retry, :timeout, :deadline, :created_at, :created_by
+insert into holdfast_job (@given, queue, route, state, due, rank, not_before, reason, deadline, created_at)
+select @given(bound), :queue, :route, :state, :due, :rank, :not_before, :reason, :deadline, :created_at
   from @rows;
