@@ -50,3 +50,8 @@ select id, at, actor, action, target_kind, target, reason, before, after, tenant
    and (cast(:before as text) is null or id < :before)
  order by id desc
  limit :n;
+
+-- name: prune_audit
+delete from holdfast_audit
+ where id in (select id from holdfast_audit where at <= :now - :kept order by at limit :n)
+returning id;
