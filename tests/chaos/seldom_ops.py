@@ -10,12 +10,12 @@ from holdfast.clock import SECOND
 from holdfast.model.outcomes import Done, Finish, Retry, Suspended
 from holdfast.model.schedules import ScheduleKey
 from holdfast.model.signals import Condition, Wait
+from holdfast.storage.ops import remote  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution, edges, flow_control  # fmt: skip
 from holdfast.storage.ops.jobs import control, counting, finishing  # fmt: skip
 from holdfast.storage.ops.schedules import firing, schedules  # fmt: skip
 from holdfast.storage.ops.signals import keys, suspension, waitpoints, waking  # fmt: skip
 from holdfast.storage.ops.webhooks import endpoints  # fmt: skip
-from holdfast.storage.ops.workers import remote  # fmt: skip
 from tests.conformance.world import ERROR
 
 from .operations import Call

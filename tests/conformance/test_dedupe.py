@@ -13,7 +13,7 @@ from holdfast.errors import DuplicateJob
 from holdfast.model.jobs import Enqueued, JobState
 from holdfast.model.outcomes import Done, Failed, Parked, Released, Rerouted, Retry, Snoozed
 from holdfast.model.routing import Route
-from holdfast.storage.ops.jobs import control, deadlines, enqueue
+from holdfast.storage.ops.jobs import control, enqueue, retention
 from holdfast.storage.port import Op
 from tests.patience import SOON
 
@@ -191,7 +191,7 @@ def test_closed_windows_are_pruned_and_open_ones_stay(world: World) -> None:
     world.add(key="short", until="window", window=SECOND)
     world.add(key="long", until="window", window=60 * SECOND)
     world.clock.advance(2)
-    world.run(deadlines.prune_dedupe_windows)
+    world.run(retention.prune_windows)
     assert [held.split("\x1f")[-1] for (held,) in world.sql("select held from holdfast_dedupe")] == ["long"]
 
 

@@ -11,7 +11,7 @@ from holdfast.ids import ids
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Expired, Recorded, Rerouted
 from holdfast.model.routing import Route
-from holdfast.storage.ops.jobs import deadlines
+from holdfast.storage.ops.jobs import finishing
 from tests.patience import SOON
 
 from .world import World, spec
@@ -22,9 +22,9 @@ def test_a_waiting_job_is_expired_when_its_deadline_has_come(world: World, state
     job_id = world.place(state, deadline=10 * SECOND).id
     epoch = world.job(job_id).epoch
     world.clock.advance(9.999_999)
-    assert world.run(deadlines.expire_jobs) == []
+    assert world.run(finishing.expire_jobs) == []
     world.clock.advance(0.000_001)
-    assert world.run(deadlines.expire_jobs) == [job_id]
+    assert world.run(finishing.expire_jobs) == [job_id]
     job = world.job(job_id)
     assert (job.state, job.reason, job.finished_at, job.epoch) == (JobState.EXPIRED, "deadline", world.now, epoch + 1)
 
@@ -32,7 +32,7 @@ def test_a_waiting_job_is_expired_when_its_deadline_has_come(world: World, state
 def test_a_delayed_job_may_expire_before_it_was_due(world: World) -> None:
     job_id = world.add(delay=60 * SECOND, deadline=10 * SECOND)
     world.clock.advance(11)
-    assert world.run(deadlines.expire_jobs) == [job_id]
+    assert world.run(finishing.expire_jobs) == [job_id]
     world.clock.advance(100)
     assert world.claim(world.worker()) == []
 
@@ -43,7 +43,7 @@ def test_the_deadline_of_a_running_job_is_its_workers_to_keep(world: World) -> N
     claimed = world.take(owner)
     assert claimed.time_left == 10 * SECOND
     world.clock.advance(20)
-    assert world.run(deadlines.expire_jobs) == []
+    assert world.run(finishing.expire_jobs) == []
     assert world.finish(owner, claimed, Expired()) == Recorded("expired")
 
 
@@ -52,7 +52,7 @@ def test_what_has_ended_does_not_expire(world: World, state: JobState) -> None:
     job_id = world.place(state, deadline=10 * SECOND).id
     world.clock.advance(20)
     before = world.row(job_id)
-    assert world.run(deadlines.expire_jobs) == []
+    assert world.run(finishing.expire_jobs) == []
     assert world.row(job_id) == before
 
 
@@ -60,7 +60,7 @@ def test_expiry_takes_a_page_at_a_time_until_nothing_is_left(each_store: World) 
     world = each_store
     world.enqueue(*(spec(id=id, deadline=SECOND) for id in ids.many(700)))
     world.clock.advance(2)
-    assert [len(world.run(deadlines.expire_jobs)) for _ in range(3)] == [500, 200, 0]
+    assert [len(world.run(finishing.expire_jobs)) for _ in range(3)] == [500, 200, 0]
 
 
 def test_a_job_that_no_worker_knew_fails_as_no_handler_at_its_deadline_and_not_before(world: World) -> None:
@@ -69,9 +69,9 @@ def test_a_job_that_no_worker_knew_fails_as_no_handler_at_its_deadline_and_not_b
     claimed = world.take(owner)
     world.finish(owner, claimed, Rerouted(Route("default", frozenset({"task:work"})), "no_handler"))
     world.clock.advance(59)
-    assert world.run(deadlines.expire_jobs) == []
+    assert world.run(finishing.expire_jobs) == []
     world.clock.advance(1)
-    assert world.run(deadlines.expire_jobs) == [claimed.id]
+    assert world.run(finishing.expire_jobs) == [claimed.id]
     assert (world.job(claimed.id).state, world.job(claimed.id).reason) == (JobState.FAILED, "no_handler")
 
 
@@ -91,5 +91,5 @@ def test_an_expiry_wakes_those_who_wait_for_the_result(each_store: World) -> Non
     each_store.add(deadline=SECOND)
     each_store.clock.advance(2)
     with closing(each_store.store.bell.listen(["finished"])) as listener:
-        each_store.run(deadlines.expire_jobs)
+        each_store.run(finishing.expire_jobs)
         assert listener.wait(SOON)

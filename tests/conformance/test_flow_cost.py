@@ -11,7 +11,7 @@ from holdfast.model.flows import FlowSpec
 from holdfast.model.jobs import Claimed
 from holdfast.model.outcomes import Done, Finish, Retry
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import control, deadlines, finishing
+from holdfast.storage.ops.jobs import control, finishing
 
 from .faults import statements_of
 from .flow_kit import Flow, create, drain, planned
@@ -129,4 +129,4 @@ def _ended(world: World) -> str:
 
 def _expire(world: World) -> list[str]:
     world.add(deadline=0)
-    return statements_of(world, deadlines.expire_jobs)
+    return statements_of(world, finishing.expire_jobs)

@@ -13,7 +13,7 @@ from holdfast.model.answers import DeleteResult
 from holdfast.model.flows import FlowState
 from holdfast.model.outcomes import Cancelled, Done, Expired, Failed, Finish, Recorded, Retry
 from holdfast.storage.ops.flows import dependency_resolution, flows
-from holdfast.storage.ops.jobs import bulk, control, deadlines, finishing, retention
+from holdfast.storage.ops.jobs import bulk, control, finishing, retention
 
 from .flow_kit import BROKE, Flow, all_of, check, create, drain
 from .world import ERROR, LEASE, World, spec
@@ -66,7 +66,7 @@ def cancel_in_bulk_by_force(world: World, flow: Flow) -> None:
 
 def expire(world: World, flow: Flow) -> None:
     world.sql("update holdfast_job set deadline = :now where id = :id", id=flow.ids["a"])
-    world.run(deadlines.expire_jobs)
+    world.run(finishing.expire_jobs)
 
 
 def be_lost_once_too_often(world: World, flow: Flow) -> None:

@@ -12,7 +12,7 @@ from holdfast.model.actions import Action, Order
 from holdfast.model.flows import Edge, FlowSpec, Holder
 from holdfast.model.outcomes import Done, Finish
 from holdfast.storage.ops.flows import dependency_resolution, edges, endings, flow_control, flows
-from holdfast.storage.ops.jobs import bulk, control, deadlines, finishing
+from holdfast.storage.ops.jobs import bulk, control, finishing
 from holdfast.storage.ops.workers import workers
 
 from .faults import survive
@@ -102,7 +102,7 @@ def force_cancel(world: World, flow: Flow) -> None:
 
 def expire(world: World, flow: Flow) -> None:
     world.sql("update holdfast_job set deadline = :now where id in (:a, :b)", a=flow.ids["a"], b=flow.ids["all"])
-    survive(world, deadlines.expire_jobs)
+    survive(world, finishing.expire_jobs)
 
 
 def rescue(world: World, flow: Flow) -> None:

@@ -12,7 +12,7 @@ from holdfast.clock import SECOND
 from holdfast.model.jobs import TERMINAL, Hook, JobState
 from holdfast.model.outcomes import Done, Failed, Retry
 from holdfast.storage.ops.flows import dependency_resolution
-from holdfast.storage.ops.jobs import control, deadlines, retention
+from holdfast.storage.ops.jobs import control, finishing, retention
 from holdfast.storage.port import Op, Tx
 
 from .world import ERROR, World, spec
@@ -124,5 +124,5 @@ def test_a_hook_may_have_hooks(world: World) -> None:
 def test_an_expired_job_enqueues_hooks_in_the_same_commit(world: World) -> None:
     job = world.add(hooks=hooks("failure"), deadline=SECOND)
     world.clock.advance(2)
-    world.run(deadlines.expire_jobs)
+    world.run(finishing.expire_jobs)
     assert enqueued(world) == [("on-failure", {"job": job, "state": "expired"})]

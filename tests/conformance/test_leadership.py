@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.clock import SECOND
-from holdfast.storage.ops.workers import leadership
+from holdfast.storage.ops.workers import workers
 from holdfast.worker.maintenance.leader import LEASE, ROLES, Leader
 from tests.patience import SOON
 
@@ -15,33 +15,33 @@ TEN = 10 * SECOND
 
 
 def test_one_holds_a_role_and_renews_it_and_others_do_not_get_it(world: World) -> None:
-    assert world.run(leadership.lead, ["a", "b"], "one", TEN) == {"a", "b"}
-    assert world.run(leadership.lead, ["a", "b", "c"], "two", TEN) == {"c"}
+    assert world.run(workers.lead, ["a", "b"], "one", TEN) == {"a", "b"}
+    assert world.run(workers.lead, ["a", "b", "c"], "two", TEN) == {"c"}
     world.clock.advance(9)
-    assert world.run(leadership.lead, ["a"], "one", TEN) == {"a"}
+    assert world.run(workers.lead, ["a"], "one", TEN) == {"a"}
     world.clock.advance(2)
-    assert world.run(leadership.lead, ["a", "b"], "two", TEN) == {"b"}
+    assert world.run(workers.lead, ["a", "b"], "two", TEN) == {"b"}
 
 
 def test_a_lease_that_ran_out_is_free_for_whoever_comes_first(world: World) -> None:
-    world.run(leadership.lead, ["a"], "one", TEN)
+    world.run(workers.lead, ["a"], "one", TEN)
     world.clock.advance(10)
-    assert world.run(leadership.lead, ["a"], "two", TEN) == {"a"}
-    assert world.run(leadership.lead, ["a"], "one", TEN) == set()
+    assert world.run(workers.lead, ["a"], "two", TEN) == {"a"}
+    assert world.run(workers.lead, ["a"], "one", TEN) == set()
 
 
 def test_a_role_is_free_at_once_when_its_leader_resigns(world: World) -> None:
-    world.run(leadership.lead, ["a", "b"], "one", TEN)
-    assert world.run(leadership.resign, "two") == set()
-    assert world.run(leadership.resign, "one") == {"a", "b"}
-    assert world.run(leadership.lead, ["a"], "two", TEN) == {"a"}
+    world.run(workers.lead, ["a", "b"], "one", TEN)
+    assert world.run(workers.resign, "two") == set()
+    assert world.run(workers.resign, "one") == {"a", "b"}
+    assert world.run(workers.lead, ["a"], "two", TEN) == {"a"}
 
 
 def test_a_clock_that_was_set_back_does_not_hold_a_role_for_ever(world: World) -> None:
-    world.run(leadership.lead, ["a"], "one", TEN)
+    world.run(workers.lead, ["a"], "one", TEN)
     world.clock.step(-86_400)
-    assert world.run(leadership.open_roles, ["a"], "two", TEN) == ({"a"}, 0)
-    assert world.run(leadership.lead, ["a"], "two", TEN) == {"a"}
+    assert world.run(workers.open_roles, ["a"], "two", TEN) == ({"a"}, 0)
+    assert world.run(workers.lead, ["a"], "two", TEN) == {"a"}
 
 
 def test_who_follows_looks_again_when_the_first_lease_could_end(two_worlds: tuple[World, World]) -> None:

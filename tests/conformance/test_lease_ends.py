@@ -28,7 +28,7 @@ from holdfast.model.remote import (  # fmt: skip
 )
 from holdfast.outcomes import RESERVED_REASONS
 from holdfast.rules.retry import RetryPolicy
-from holdfast.storage.ops.workers import remote
+from holdfast.storage.ops import remote
 from holdfast.worker.claiming.remote import end_overdue
 
 from .lease_kit import Elsewhere

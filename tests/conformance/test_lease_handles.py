@@ -15,8 +15,8 @@ from holdfast.errors import (
 from holdfast.model.jobs import JobState
 from holdfast.model.remote import Caller, Done  # fmt: skip
 from holdfast.rules.remote import Lease, Origin, write
+from holdfast.storage.ops import remote
 from holdfast.storage.ops.signals import keys
-from holdfast.storage.ops.workers import remote
 
 from .lease_kit import Elsewhere
 from .world import World

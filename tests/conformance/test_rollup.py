@@ -10,7 +10,7 @@ from holdfast.clock import SECOND
 from holdfast.errors import NotFound
 from holdfast.model.outcomes import Done, Failed, Outcome, Retry, Throttled
 from holdfast.model.stats import MINUTE, ErrorGroup, MetricPoint, TaskStats
-from holdfast.storage.ops.jobs import control, deadlines
+from holdfast.storage.ops.jobs import control, finishing
 from holdfast.storage.ops.stats import errors, rollup
 from holdfast.storage.ops.stats.rollup import Rolled
 
@@ -61,7 +61,7 @@ def test_a_minute_counts_what_was_enqueued_started_and_ended_in_it(world: World,
     run_job(world, owner, Throttled(3600 * SECOND, error()))
     expired = world.add(deadline=SECOND)
     world.clock.advance(2)
-    assert world.run(deadlines.expire_jobs) == [expired]
+    assert world.run(finishing.expire_jobs) == [expired]
     world.run(control.cancel, world.add())
     roll(world, minute, minute + MINUTE)
     assert rolled(world, minute) == {

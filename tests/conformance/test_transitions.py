@@ -31,7 +31,7 @@ from holdfast.model.routing import Route
 from holdfast.model.signals import Answer, Condition, Signal, Wait
 from holdfast.rules.lifecycle import MOVES, Event, event_of
 from holdfast.storage.ops.flows import dependency_resolution, edges  # fmt: skip
-from holdfast.storage.ops.jobs import bulk, claims, control, deadlines, enqueue, finishing  # fmt: skip
+from holdfast.storage.ops.jobs import bulk, claims, control, enqueue, finishing  # fmt: skip
 from holdfast.storage.ops.signals import signals, suspension, waking  # fmt: skip
 
 from .world import ERROR, LEASE, Placed, World, claim_request, spec
@@ -73,7 +73,7 @@ def rescue(world: World, placed: Placed) -> None:
 
 
 def expire(world: World, placed: Placed) -> None:
-    world.run(deadlines.expire_jobs)
+    world.run(finishing.expire_jobs)
     finish_with(Expired())(world, placed)
 
 

@@ -35,9 +35,6 @@ update holdfast_job
  where id = :id and (state = 'ready' or state = 'blocked' and reason in ('operator', 'budget_exhausted')) and started_at is null
 returning queue;
 
--- name: prune_dedupe_windows
-delete from holdfast_dedupe where expires_at <= :now;
-
 -- name: open_dedupe_window
 insert into holdfast_dedupe (held, job_id, expires_at)
 values (:held, :job_id, :now + :window)

@@ -1,4 +1,4 @@
-"""Operations for remote workers only: a worker's own row, the jobs it holds, and the store's name."""
+"""Operations for remote workers only: a worker's own row, the jobs it holds and their waits, and the store's name."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from ....errors import AccessDenied, InvalidInput, LeaseLost, SpendConflict
-from ....ids import token
-from ....model.budgets import Spent
-from ....model.outcomes import Finish, Lost, Recorded, Released
-from ....model.remote import OWN_PROCESS, Caller
-from ....model.steps import Step
-from ....model.workers import Worker, WorkerSpec
-from ....rules.remote import Lease
-from ....rules.steps import MOST_CALLS
-from ...port import Tx
-from ...statements import sql
-from .. import steps
-from ..audit import audit
-from ..budgets import spending
-from ..budgets.reservations import Runner, own_job
-from ..jobs.finishing import record
-from ..limits.lanes import release
-from ..limits.rates import standing
-from . import workers
+from ...errors import AccessDenied, InvalidInput, LeaseLost, SpendConflict
+from ...ids import token
+from ...model.budgets import Spent
+from ...model.jobs import JobState
+from ...model.outcomes import Finish, Lost, Recorded, Released, Suspended
+from ...model.remote import OWN_PROCESS, Caller
+from ...model.signals import Answer, Condition, Opened, Wait
+from ...model.steps import Step
+from ...model.workers import Worker, WorkerSpec
+from ...rules.remote import Lease
+from ...rules.steps import MOST_CALLS
+from ..port import Tx
+from ..statements import sql
+from . import steps
+from .audit import audit
+from .budgets import spending
+from .budgets.reservations import Runner, own_job
+from .jobs import finishing
+from .jobs.finishing import record
+from .limits.lanes import release
+from .limits.rates import standing
+from .signals import suspension
+from .signals.waitpoints import find_opened, get_waitpoint, open_waitpoint
+from .workers import workers
 
 _PAGE: Final = 500
 
@@ -184,3 +189,71 @@ async def placed(tx: Tx, job_id: str, step: Step) -> Step:
 
 def gone(worker_id: str) -> LeaseLost:
     return LeaseLost(f"worker {worker_id} was declared lost or has left; its jobs belong to others: register again")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A waitpoint to open. `expires` is in microseconds from now."""
+
+    key: str
+    name: str
+    expires: int
+    schema: str | None
+    once: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The answer, or the record of the suspension, with the waitpoint that the job waits for."""
+
+    answer: Answer | None = None
+    opened: Opened | None = None
+    verdict: Recorded | None = None
+
+
+async def open_for(tx: Tx, lease: Lease, opening: Opening) -> Opened:
+    """Open a waitpoint for a run, or return the one that it has under that key."""
+    return await open_waitpoint(
+        tx, lease.worker, lease.job_id, lease.epoch, opening.key, opening.name, opening.expires, schema=opening.schema,
+        once=opening.once,
+    )  # fmt: skip
+
+
+async def suspend(tx: Tx, lease: Lease, wait: Wait, opening: Opening | None) -> Rest:
+    """Suspend a run's job, unless the answer is there. LeaseLost where the run no longer owns the job."""
+    if not await is_own(tx, lease):
+        return await _rest_again(tx, lease, wait, opening)
+    if (known := await steps.find(tx, lease.job_id, wait.key)) is not None:
+        return Rest(Answer.decode(known.value or ""))
+    opened = None if opening is None else await open_for(tx, lease, opening)
+    await _require_own(tx, lease, wait)
+    if opened is not None:
+        wait = replace(wait, condition=Condition(waitpoints=(opened.id,)))
+    answer = await suspension.take(tx, lease.worker, lease.job_id, lease.epoch, wait)
+    if answer is not None:
+        return Rest(answer)
+    return Rest(None, opened, await _put_to_rest(tx, lease, wait))
+
+
+async def _rest_again(tx: Tx, lease: Lease, wait: Wait, opening: Opening | None) -> Rest:
+    """Answer a call that was repeated because its reply was lost, with the same token."""
+    verdict = await _put_to_rest(tx, lease, wait)
+    if opening is None or verdict.state != JobState.SUSPENDED:
+        return Rest(verdict=verdict)
+    return Rest(None, await find_opened(tx, lease.job_id, opening.key, lease.generation), verdict)
+
+
+async def _require_own(tx: Tx, lease: Lease, wait: Wait) -> None:
+    """Refuse waitpoints of other jobs: a signal at one, such as that of a fork's original, goes to that job."""
+    for id in wait.condition.waitpoints:
+        found = await get_waitpoint(tx, id)
+        if found is None or found.job_id != lease.job_id:
+            raise InvalidInput(f"job {lease.job_id} has no waitpoint {id}; open one in the job that waits")
+
+
+async def _put_to_rest(tx: Tx, lease: Lease, wait: Wait) -> Recorded:
+    finish = Finish(lease.job_id, lease.epoch, Suspended(wait))
+    (verdict,) = await finishing.finish(tx, lease.worker, [finish])
+    if not isinstance(verdict, Recorded):
+        raise LeaseLost(f"job {lease.job_id} is no longer this worker's; nothing was changed")
+    return verdict
