@@ -124,7 +124,7 @@ OWNERS = (
         "a crash cap that never comes",
         "A job that takes its process down each time does so for ever.",
         (Edit("rules/lifecycle.py", "crashes + 1 >= CRASH_CAP", "crashes >= 2 * CRASH_CAP"),),
-        (conforms("leases::losses_while_alone_convict_at_the_cap[memory-write]"),),
+        (conforms("workers_leases::losses_while_alone_convict_at_the_cap[memory-write]"),),
     ),
     Mutant(
         "a suspect that is never isolated",
@@ -142,7 +142,11 @@ OWNERS = (
         "a second loss that makes no suspect",
         "The same: nobody runs such a job apart.",
         (Edit("rules/lifecycle.py", "suspect=losses + 1 >= SUSPECT_AFTER", "suspect=False"),),
-        (conforms("leases::a_job_that_was_lost_twice_is_a_suspect_that_ordinary_claims_pass_over[memory-write]"),),
+        (
+            conforms(
+                "workers_leases::a_job_that_was_lost_twice_is_a_suspect_that_ordinary_claims_pass_over[memory-write]"
+            ),
+        ),
     ),
     Mutant(
         "an innocent that is convicted",
@@ -151,7 +155,7 @@ OWNERS = (
             Edit("rules/lifecycle.py", "convicted = alone and crashes + 1", "convicted = crashes + 1"),
             Edit("rules/lifecycle.py", 'outcome="lost", convicts=alone', 'outcome="lost", convicts=True'),
         ),
-        (conforms("leases::losses_shared_with_neighbours_never_convict[memory-write]"),),
+        (conforms("workers_leases::losses_shared_with_neighbours_never_convict[memory-write]"),),
     ),
     Mutant(
         "a handler that begins after an answered cancel",
@@ -216,6 +220,6 @@ OWNERS = (
                 "                   order by one.priority desc, one.rank, one.id limit :n for update skip locked)",
             ),
         ),
-        (conforms("claim_order::a_claim_never_takes_more_than_n_rows_however_the_planner_joins"),),
+        (conforms("jobs_claim_order::a_claim_never_takes_more_than_n_rows_however_the_planner_joins"),),
     ),
 )

@@ -78,7 +78,7 @@ STATES = (
                 times=2,
             ),
         ),
-        (conforms("dedupe::a_window_leaves_the_key_with_its_job_until_the_job_has_ended[memory-write]"),),
+        (conforms("jobs_dedupe::a_window_leaves_the_key_with_its_job_until_the_job_has_ended[memory-write]"),),
     ),
     Mutant(
         "a key that is looked at and not held",
@@ -109,7 +109,7 @@ STATES = (
         ),
         (
             conforms("seed_defects::d15_concurrent_enqueues_with_one_key_make_one_job[postgres]"),
-            conforms("dedupe::an_enqueue_waits_for_a_strangers_open_twin_and_then_names_it[postgres]"),
+            conforms("jobs_dedupe::an_enqueue_waits_for_a_strangers_open_twin_and_then_names_it[postgres]"),
         ),
     ),
     Mutant(
@@ -181,7 +181,7 @@ STATES = (
                 "and e.kind = 'none')))\n                       order by id",
             ),
         ),
-        (conforms("retention::a_result_that_a_suspended_job_waits_for_is_kept_with_its_job[memory-write]"),),
+        (conforms("jobs_retention::a_result_that_a_suspended_job_waits_for_is_kept_with_its_job[memory-write]"),),
     ),
     # An operation has one commit here, so the event waits for the next one.
     Mutant(

@@ -88,7 +88,7 @@ def test_a_refusal_is_an_answer_and_a_failure_of_the_store_is_an_error(each_stor
         each_store.store.write(Op(fail))
     with pytest.raises(ZeroDivisionError):
         asyncio.run(each_store.store.awrite(Op(fail)))
-    assert grown(each_store, before) == {("control.hold", "ok"): 1, ("test_timings.fail", "error"): 2}
+    assert grown(each_store, before) == {("control.hold", "ok"): 1, ("test_stats_timings.fail", "error"): 2}
 
 
 @pytest.mark.parametrize("backend", ["file", "postgres"])
@@ -98,7 +98,7 @@ def test_an_operation_that_never_ran_is_an_error_under_the_name_of_its_caller(gr
     for _ in range(2):
         with pytest.raises(StorageUnavailable):
             world.store.read(Op(lambda tx: queries.clock(tx)))
-    name = "test_timings.test_an_operation_that_never_ran_is_an_error_under_the_name_of_its_caller"
+    name = "test_stats_timings.test_an_operation_that_never_ran_is_an_error_under_the_name_of_its_caller"
     assert counts(world)[name, "error"] == 2
 
 

@@ -20,9 +20,9 @@ from holdfast.storage.port import Op
 from holdfast.storage.statements import sql
 
 from .racing import open_transaction
-from .test_statements import _FULL_SCAN as FULL_SCAN
-from .test_statements import _plans as plans
-from .test_statements import fill
+from .test_store_statements import _FULL_SCAN as FULL_SCAN
+from .test_store_statements import _plans as plans
+from .test_store_statements import fill
 from .world import ERROR, World, claim_request
 
 FAILED = Retry(0, ERROR)
