@@ -136,7 +136,7 @@ class App(Registry):
         self.webhooks: Final = Webhooks(self.open, lambda: self.outbound, lambda: self._clock)
         self._built_in[DELIVER] = deliver_task(self, self._u)
         self.tally: Final = Tally()
-        self.schedules: Final = Schedules(self.open, self._tasks, lambda fn: self.task(fn), self._check_url)
+        self.schedules: Final = Schedules(self.open, self._tasks, lambda f: self.task(f), self._check_url, self._check)
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every
         self.schedule: Final = self.schedules.schedule

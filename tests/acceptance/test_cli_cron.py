@@ -128,3 +128,20 @@ def test_a_backfill_is_shown_before_it_is_done(shop: holdfast.App) -> None:
     done = call("cron", "backfill", "nightly", "--from", "2024-05-01", "--to", "2024-05-04", "--json")
     assert len(done.data["made"]) == len(shop.jobs.find()) == 3
     assert call("cron", "backfill", "nightly", "--from", "yesterday", "--to", "2024-05-04").code == 2
+
+
+def test_a_tenants_schedule_is_named_with_its_tenant(shop: holdfast.App) -> None:
+    mail = ("--task", "mail", "--every", "1h")
+    for tenant in ("acme", "beta"):
+        made = call("cron", "create", "digest", *mail, "--tenant", tenant, "--json").data
+        assert (made["tenant"], made["name"]) == (tenant, "digest")
+    assert call("cron", "show", "digest").code == 3
+    assert "acme" in call("cron", "show", "digest", "--tenant", "acme").out
+    assert call("cron", "pause", "digest", "--tenant", "acme").code == 0
+    found = call("cron", "list", "--json").data["schedules"]
+    assert [(one["tenant"], one["name"], one["state"]) for one in found] == [
+        ("", "beat", "active"), ("", "nightly", "active"), ("acme", "digest", "paused"), ("beta", "digest", "active"),
+    ]  # fmt: skip
+    assert len(call("cron", "list", "--tenant", "beta", "--json").data["schedules"]) == 1
+    (record,) = call("audit", "list", "--action", "schedule.pause", "--json").data["records"]
+    assert (record["target"], record["tenant"]) == ("digest", "acme")

@@ -16,7 +16,7 @@ from holdfast.model.steps import Step
 from holdfast.model.streams import Appended, Batch, Draft
 from holdfast.storage.ops import steps, streams  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution  # fmt: skip
-from holdfast.storage.ops.jobs import claims, control, deadlines, enqueue, finishing  # fmt: skip
+from holdfast.storage.ops.jobs import claims, control, enqueue, finishing  # fmt: skip
 from holdfast.storage.ops.limits import lanes  # fmt: skip
 from holdfast.storage.ops.signals import signals, waking  # fmt: skip
 from holdfast.storage.ops.workers import workers  # fmt: skip
@@ -197,7 +197,7 @@ def say(worker: str) -> Act:
 
 async def sweep(tx: Tx, path: Path) -> None:
     """What every worker does beside jobs."""
-    await deadlines.expire_jobs(tx)
+    await finishing.expire_jobs(tx)
     await waking.wake_due(tx)
     await dependency_resolution.resolve_page(tx, rounds=3)
     await lanes.unpark_stalled(tx)

@@ -22,23 +22,25 @@ from holdfast.model.outcomes import (  # fmt: skip
     Throttled,
 )
 from holdfast.model.routing import Route
+from holdfast.model.schedules import ScheduleKey
 from holdfast.model.signals import Condition, Wait
 from holdfast.model.stats import HealthPoint, Vitals
 from holdfast.model.steps import Step
 from holdfast.model.streams import Batch, Draft, Progress
-from holdfast.storage.ops import access, events, steps, streams, verifying  # fmt: skip
+from holdfast.storage.ops import access, events, steps, streams  # fmt: skip
 from holdfast.storage.ops.artifacts import blobs  # fmt: skip
 from holdfast.storage.ops.budgets import budgets, reservations, shortages  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution, edges, endings  # fmt: skip
-from holdfast.storage.ops.jobs import claims, control, counting, deadlines, finishing, retention  # fmt: skip
+from holdfast.storage.ops.jobs import claims, control, counting, finishing, retention  # fmt: skip
 from holdfast.storage.ops.limits import lanes, quotas, rates, totals  # fmt: skip
 from holdfast.storage.ops.outbox import entries  # fmt: skip
 from holdfast.storage.ops.routing import grants, routes  # fmt: skip
 from holdfast.storage.ops.schedules import firing, schedules  # fmt: skip
 from holdfast.storage.ops.signals import suspension, waitpoints, waking  # fmt: skip
 from holdfast.storage.ops.stats import errors, stats  # fmt: skip
+from holdfast.storage.ops.store import probe_write  # fmt: skip
 from holdfast.storage.ops.webhooks import fanout  # fmt: skip
-from holdfast.storage.ops.workers import health, leadership, workers  # fmt: skip
+from holdfast.storage.ops.workers import workers  # fmt: skip
 from holdfast.storage.port import Op
 from tests.conformance.world import ERROR, claim_request, spec, worker_spec
 
@@ -155,13 +157,13 @@ ENGINE: dict[str, Call] = {
     "stop": lambda s: s.run(workers.stop, "mine"),
     "deregister": lambda s: s.run(workers.deregister, "mine"),
     "rescue": _after(60, workers.rescue, "lost"),
-    "expire jobs": _after(4_000, deadlines.expire_jobs),
-    "fire": _after(DAY, firing.fire, "nightly"),
+    "expire jobs": _after(4_000, finishing.expire_jobs),
+    "fire": _after(DAY, firing.fire, ScheduleKey("", "nightly")),
     "prune ticks": lambda s: (
-        _after(DAY, firing.fire, "nightly")(s),
+        _after(DAY, firing.fire, ScheduleKey("", "nightly"))(s),
         _after(90 * DAY, schedules.prune_ticks, SECOND)(s),
     ),
-    "note schedule error": lambda s: s.run(schedules.note_error, "nightly", ERROR),
+    "note schedule error": lambda s: s.run(schedules.note_error, ScheduleKey("", "nightly"), ERROR),
     "wake": lambda s: (_ends(Suspended(_WAIT))(s), _after(5, waking.wake_due)(s)),
     "unpark": lambda s: (_turn(s), s.run(lanes.unpark_stalled)),
     "remove idle rates": lambda s: (
@@ -195,8 +197,8 @@ ENGINE: dict[str, Call] = {
     "count": _tallies,
     "note errors": _errors,
     "prune errors": lambda s: (_errors(s), s.run(errors.prune, 0)),
-    "lead": lambda s: s.run(leadership.lead, {"cron"}, "me", SECOND),
-    "resign": lambda s: (s.run(leadership.lead, {"cron"}, "me", SECOND), s.run(leadership.resign, "me")),
+    "lead": lambda s: s.run(workers.lead, {"cron"}, "me", SECOND),
+    "resign": lambda s: (s.run(workers.lead, {"cron"}, "me", SECOND), s.run(workers.resign, "me")),
     "share out": lambda s: s.run(totals.share_out),
     "begin anew": lambda s: (
         s.app.budgets.set("hourly", {"usd": 1}, every=3600),
@@ -225,6 +227,6 @@ ENGINE: dict[str, Call] = {
         s.run(blobs.drop, ["blob"]),
     ),
     "await jobs": lambda s: s.run(edges.await_jobs, s.jobs["ready"], [s.jobs["delayed"]]),
-    "forget pulses": lambda s: s.run(health.forget_pulses),
-    "probe": lambda s: s.run(verifying.probe_write),
+    "forget pulses": lambda s: s.run(workers.forget_pulses),
+    "probe": lambda s: s.run(probe_write),
 }

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
-from holdfast.storage.ops import verifying
 from holdfast.storage.ops.jobs import queries
+from holdfast.storage.ops.store import Finding, verify
 from holdfast.storage.port import Op, Store, Tx
 from holdfast.storage.statements import Statement
 
@@ -39,7 +39,7 @@ class Facts:
 
     now: int
     tables: Mapping[str, tuple[Record, ...]]
-    findings: tuple[verifying.Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     ledger: tuple[Line, ...] = ()
     forgotten: frozenset[str] = frozenset()
     """Jobs that may be missing: deleted or pruned on purpose."""
@@ -83,7 +83,7 @@ def read_facts(store: Store, ledger: Iterable[Line] = (), *, shape: Shape | None
 
 async def gather(tx: Tx, shape: Shape | None = None) -> Facts:
     """Every row, and what the store's own check says of them."""
-    return Facts(await queries.clock(tx), await rows(tx, shape), tuple(await verifying.verify(tx, ())))
+    return Facts(await queries.clock(tx), await rows(tx, shape), tuple(await verify(tx, ())))
 
 
 async def rows(tx: Tx, shape: Shape | None = None) -> dict[str, tuple[Record, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.model.actions import Action, Order
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import bulk, control, deadlines, retention
+from holdfast.storage.ops.jobs import bulk, control, finishing, retention
 from holdfast.storage.ops.limits import lanes
 from holdfast.storage.ops.signals import waking
 
@@ -34,7 +34,7 @@ class Machine(Crew):
         b = self.b
         b.world.clock.advance(5 * later)
         if what == 0:
-            b.both(lambda: sorted(b.world.run(deadlines.expire_jobs)), lambda: people.expire(b.model))
+            b.both(lambda: sorted(b.world.run(finishing.expire_jobs)), lambda: people.expire(b.model))
         elif what == 1:
             b.both(b.silent(waking.wake_due), lambda: links.wake_due(b.model))
         else:

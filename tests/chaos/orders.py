@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from holdfast.model.outcomes import Done, Finish
 from holdfast.rules.signals import chosen
-from holdfast.storage.ops import verifying
 from holdfast.storage.ops.jobs import claims, finishing
 from holdfast.storage.ops.signals import suspension
+from holdfast.storage.ops.store import verify
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Tx
 from holdfast.storage.sqlite import schema
@@ -105,11 +105,11 @@ class Walk:
         assert fault is None, f"{self.scene.name}, order {''.join(map(str, self._trail))}: {fault}; {path.log}"
 
     def _fault(self, path: Path) -> str | None:
-        if found := [one for one in step(verifying.verify(self._tx(path), [])) if one.broken_by]:
+        if found := [one for one in step(verify(self._tx(path), [])) if one.broken_by]:
             return str(found)
         self._cursor.execute("savepoint heal")
         left = heal(self, path.copy())
-        found = [one for one in step(verifying.verify(self._tx(path), [])) if one.broken_by]
+        found = [one for one in step(verify(self._tx(path), [])) if one.broken_by]
         self._cursor.execute("rollback to heal")
         self._cursor.execute("release heal")
         if left or found:

@@ -18,7 +18,7 @@ from holdfast.model.signals import Condition, Wait
 from holdfast.model.steps import Step
 from holdfast.storage.ops import steps
 from holdfast.storage.ops.flows import dependency_resolution, endings
-from holdfast.storage.ops.jobs import claims, deadlines, enqueue, finishing
+from holdfast.storage.ops.jobs import claims, enqueue, finishing, retention
 from holdfast.storage.ops.limits import rates, totals
 from holdfast.storage.ops.signals import waking
 from holdfast.storage.ops.workers import workers
@@ -195,5 +195,5 @@ RARE: dict[str, Call] = {
     "run a durable task again": _restart_step,
     "delete several": lambda s: s.app.jobs.bulk("delete", ids=[s.jobs["done"], s.jobs["failed"]]),
     **SELDOM,
-    "close windows": lambda s: (s.wait_until(90_000), s.run(deadlines.prune_dedupe_windows)),
+    "close windows": lambda s: (s.wait_until(90_000), s.run(retention.prune_windows)),
 }

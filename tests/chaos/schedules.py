@@ -13,7 +13,7 @@ import psycopg
 
 from holdfast.clock import SECOND
 from holdfast.errors import HoldfastError, StorageBusy
-from holdfast.storage.ops import verifying
+from holdfast.storage.ops.store import verify
 from holdfast.storage.port import Files, Op, Params, Row, Tx, Value
 from holdfast.storage.statements import Statement
 from tests.conformance.world import World
@@ -174,11 +174,11 @@ class Play:
         raise AssertionError(f"given up {TRIES} times")
 
     def _fault(self) -> str | None:
-        found = [one for one in self.world.read(verifying.verify, []) if one.broken_by]
+        found = [one for one in self.world.read(verify, []) if one.broken_by]
         for _ in range(3):
             self.world.clock.advance(3600)
             self.world.run(drain)
-        found += [one for one in self.world.read(verifying.verify, []) if one.broken_by]
+        found += [one for one in self.world.read(verify, []) if one.broken_by]
         left = [row for row in self.world.sql(_LIVE) if not waits_for_people(row)] + self.world.read(overslept)
         return f"{found} {left}" if found or left else None
 

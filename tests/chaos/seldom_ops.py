@@ -8,13 +8,14 @@ from unittest.mock import patch
 
 from holdfast.clock import SECOND
 from holdfast.model.outcomes import Done, Finish, Retry, Suspended
+from holdfast.model.schedules import ScheduleKey
 from holdfast.model.signals import Condition, Wait
+from holdfast.storage.ops import remote  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution, edges, flow_control  # fmt: skip
 from holdfast.storage.ops.jobs import control, counting, finishing  # fmt: skip
 from holdfast.storage.ops.schedules import firing, schedules  # fmt: skip
 from holdfast.storage.ops.signals import keys, suspension, waitpoints, waking  # fmt: skip
 from holdfast.storage.ops.webhooks import endpoints  # fmt: skip
-from holdfast.storage.ops.workers import remote  # fmt: skip
 from tests.conformance.world import ERROR
 
 from .operations import Call
@@ -27,26 +28,26 @@ _HOUR = 3_600 * SECOND
 def _break_schedule(s: Stage) -> None:
     """It was stored by a version that took it."""
     s.world.sql("update holdfast_schedule set expression = '0 0 31 2 *', next_tick = :now where name = 'nightly'")
-    s.run(firing.fire, "nightly")
+    s.run(firing.fire, ScheduleKey("", "nightly"))
 
 
 def _defer(s: Stage) -> None:
     s.app.schedules.resume("paused")
     s.wait_until(3 * 3_600)
-    s.run(firing.fire, "paused", launched_at=s.clock.now())
+    s.run(firing.fire, ScheduleKey("", "paused"), launched_at=s.clock.now())
 
 
 def _meet_a_twin(s: Stage) -> None:
     twin = s.app.tasks["work"].options(dedupe_key="key").job("tick")
     s.app.schedules.create("twin", twin, every=60)
     s.wait_until(120)
-    s.run(firing.fire, "twin")
+    s.run(firing.fire, ScheduleKey("", "twin"))
 
 
 def _prune_ticks(s: Stage) -> None:
     for day in (1, 2, 3):
         s.wait_until(day * DAY)
-        s.run(firing.fire, "nightly")
+        s.run(firing.fire, ScheduleKey("", "nightly"))
     s.wait_until(90 * DAY)
     s.run(schedules.prune_ticks, SECOND)
 

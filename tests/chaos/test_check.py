@@ -37,7 +37,9 @@ DAMAGE = {
     "update holdfast_job set dedupe_held = null where id = :keyed": "verify",
     "delete from holdfast_worker where id = 'lost'": "verify",
     "update holdfast_flow set live = live + 1": "verify",
-    "insert into holdfast_cron_tick (schedule, tick, job_id) values ('a', 1, 'x'), ('a', 2, 'x')": "verify",
+    "insert into holdfast_cron_tick (tenant, schedule, tick, job_id) values ('', 'a', 1, 'x'), ('', 'a', 2, 'x')": (
+        "verify"
+    ),
 }
 
 

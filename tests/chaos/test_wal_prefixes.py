@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.clock import ManualClock
-from holdfast.storage.ops import verifying
+from holdfast.storage.ops.store import verify
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.storage.sqlite.tx import SqliteTx
 from holdfast.storage.step import step
@@ -112,7 +112,7 @@ def _found(path: Path, now: int, *, verified: bool) -> Facts:
     try:
         shape = _shape(tx)
         tables = step(rows(tx, shape))
-        findings = tuple(step(verifying.verify(tx, ()))) if verified else ()
+        findings = tuple(step(verify(tx, ()))) if verified else ()
         return Facts(now, tables, findings)
     finally:
         connection.close()

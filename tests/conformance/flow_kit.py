@@ -10,8 +10,8 @@ from holdfast.ids import ids
 from holdfast.model.flows import Edge, FlowGraph, FlowRecord, FlowSpec, Join, Member, Policy
 from holdfast.model.jobs import Claimed, JobRecord
 from holdfast.model.outcomes import Done, Failed, Outcome, Verdict
-from holdfast.storage.ops import verifying
 from holdfast.storage.ops.flows import dependency_resolution, endings, flow_control, flows
+from holdfast.storage.ops.store import verify
 
 from .world import ERROR, World, spec
 
@@ -130,7 +130,7 @@ def drain(world: World, most: int = 2_000) -> int:
 
 def check(world: World) -> None:
     """What must hold at every moment: counters agree with edges and members, and nobody waits for nothing."""
-    assert [one for one in world.read(verifying.verify, []) if one.broken_by] == []
+    assert [one for one in world.read(verify, []) if one.broken_by] == []
 
 
 def names(flow: Flow, wanted: Sequence[str]) -> list[str]:

@@ -127,10 +127,10 @@ _MEANT = {"ids"}
 _INSTEAD = {"filter", "all"}
 """Who is meant by many: those that are named, or what these say instead."""
 _HARMLESS = {
-    "actor", "at_once", "best_effort", "connection", "count", "downstream", "dry_run", "epoch", "events", "every",
-    "expires", "force", "fresh", "kinds", "length", "limit", "on_failure", "on_success", "overlap", "payload", "policy",
-    "queue", "reason", "secret", "since", "soft", "source", "tag", "tags", "target_kind", "task", "to_queue", "until",
-    "whole", "window", "zone",
+    "actor", "at_once", "best_effort", "connection", "cooldown", "count", "downstream", "dry_run", "epoch",
+    "events", "every", "expires", "force", "fresh", "jitter", "kinds", "length", "limit", "missed", "on_failure",
+    "on_success", "overlap", "payload", "policy", "queue", "reason", "secret", "since", "soft", "source", "tag",
+    "tags", "target_kind", "task", "to_queue", "until", "whole", "window", "zone",
 }  # fmt: skip
 
 
@@ -190,7 +190,7 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "flows:id": lambda s: [s.them.flow, "mine"],
     "webhooks:id": lambda s: [s.them.endpoint, "mine"],
     "flow_ids": lambda s: [[s.them.flow, MISSING]],
-    "names": lambda s: [["theirs", "nightly", f"{THEM}/nightly"]],
+    "keys": lambda s: [[(THEM, "theirs"), (THEM, "nightly"), ("", "nightly")]],
     "webhooks:ids": lambda s: [[s.them.endpoint, MISSING]],
     "waitpoint": lambda s: [one.id for one in s.app.signals.pending(tenant=THEM)],
     "outbox:names": lambda s: [["cloud", "theirs"]],
@@ -252,6 +252,10 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "jobs": lambda s: [s.app.jobs.find(JobFilter(tenant=THEM))],
     "from_step": lambda s: ["say"],
     "name": lambda s: ["theirs", f"{THEM}/nightly"],
+    "schedules:arguments": lambda s: [{"word": "Oak"}],
+    "schedules:cron": lambda s: ["0 4 * * *"],
+    "schedules:every": lambda s: [120],
+    "schedules:max_missed": lambda s: [7],
     "artifacts:name": lambda s: ["file", "completion"],
     "signals:name": lambda s: ["note"],
     "signal:name": lambda s: ["note"],

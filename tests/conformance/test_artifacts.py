@@ -19,9 +19,10 @@ from holdfast.model.jobs import Claimed, JobState
 from holdfast.model.outcomes import Done, Failed
 from holdfast.model.steps import Step
 from holdfast.rules.steps import key_of
-from holdfast.storage.ops import steps, verifying
+from holdfast.storage.ops import steps
 from holdfast.storage.ops.artifacts import artifacts, blobs
 from holdfast.storage.ops.jobs import bulk, control, retention
+from holdfast.storage.ops.store import verify
 from holdfast.storage.port import Op
 
 from .racing import all_at_once
@@ -75,7 +76,7 @@ def state_of(world: World, blob: str) -> tuple[str, int]:
 
 
 def sound(world: World) -> bool:
-    return [found.rule for found in world.read(verifying.verify, frozenset()) if found.broken_by] == []
+    return [found.rule for found in world.read(verify, frozenset()) if found.broken_by] == []
 
 
 # -- adding and finding

@@ -25,7 +25,7 @@ from holdfast.storage.ops.signals import signals
 from holdfast.storage.port import Op
 
 from .flow_kit import create
-from .test_transitions import ACTS, circumstances
+from .test_jobs_transitions import ACTS, circumstances
 from .world import ERROR, World, begin, claim_request, spec
 
 URL = "https://example.com/hook"

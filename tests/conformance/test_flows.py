@@ -10,9 +10,9 @@ from holdfast.clock import SECOND
 from holdfast.errors import FlowNotFound
 from holdfast.model.flows import FlowFilter, FlowState
 from holdfast.model.outcomes import Cancelled, Done, Failed, Retry
-from holdfast.storage.ops import verifying
 from holdfast.storage.ops.flows import dependency_resolution, flows
 from holdfast.storage.ops.jobs import control, explaining
+from holdfast.storage.ops.store import verify
 from tests.patience import SOON
 
 from .flow_kit import BROKE, all_of, any_of, check, create, drain, quorum
@@ -273,7 +273,7 @@ def test_verify_finds_flows_and_members_whose_counters_are_wrong(each_store: Wor
     check(each_store)
     each_store.sql("update holdfast_flow set live = 2 where id = :id", id=flow.id)
     each_store.sql("update holdfast_join set awaits = 0 where job_id = :id", id=flow.ids["b"])
-    broken = {one.rule: one.broken_by for one in each_store.read(verifying.verify, []) if one.broken_by}
+    broken = {one.rule: one.broken_by for one in each_store.read(verify, []) if one.broken_by}
     assert broken == {
         "every flow counts its unfinished members": (flow.id,),
         "every waiting member counts what it waits for": (flow.ids["b"],),

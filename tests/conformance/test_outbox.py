@@ -14,12 +14,12 @@ from holdfast.model.jobs import Claimed
 from holdfast.model.limits import ActiveLimits, queue_lane
 from holdfast.model.outbox import queue_of
 from holdfast.model.outcomes import Done, Failed, Finish, Outcome, Parked, Retry, Throttled
-from holdfast.storage.ops import verifying
 from holdfast.storage.ops.audit import list_audit
 from holdfast.storage.ops.jobs import control
 from holdfast.storage.ops.limits import lanes
 from holdfast.storage.ops.outbox import entries, outboxes
 from holdfast.storage.ops.outbox.entries import Room
+from holdfast.storage.ops.store import verify
 
 from .world import ERROR, World, claim_request, spec
 
@@ -257,7 +257,7 @@ def test_who_waits_for_an_earlier_entry_takes_no_slot_of_a_limit(each_store: Wor
     assert world.run(lanes.unpark_stalled) == 0
     world.clock.advance(21)
     assert [job.id for job in take_limited(4)] == ids[:1]
-    assert [problem for problem in world.read(verifying.verify, []) if problem.broken_by] == []
+    assert [problem for problem in world.read(verify, []) if problem.broken_by] == []
 
 
 def test_an_abandoned_entry_that_is_tried_again_has_its_place_before_those_that_were_put_later(world: World) -> None:

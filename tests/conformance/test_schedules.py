@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from holdfast.client.schedules import StoredSchedules
+from holdfast.client.scope import Scope
 from holdfast.clock import SECOND
 from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.model.jobs import JobState
@@ -14,9 +19,10 @@ from holdfast.model.outcomes import Done
 from holdfast.model.schedules import ScheduleState
 from holdfast.storage.ops.jobs import control
 from holdfast.storage.ops.schedules import firing, schedules
+from holdfast.storage.port import Op, Store, Tx
 
 from .racing import all_at_once
-from .timetable import DAY, HOUR, at, create, due, fire, get, job_of, plan, set_clock, ticks
+from .timetable import DAY, HOUR, at, create, due, fire, get, job_of, key, plan, set_clock, ticks
 from .world import World
 
 
@@ -119,16 +125,16 @@ def test_ticks_are_forgotten_only_behind_the_last_one(noon: World) -> None:
     assert noon.run(schedules.prune_ticks, 5 * DAY) == 4 * 24 - 1
     assert ticks(noon) == [get(noon).last_tick]
     with pytest.raises(InvalidInput, match="no longer known"):
-        noon.run(firing.backfill, "nightly", at("2024-05-02T00:00"), at("2024-05-03T00:00"))
+        noon.run(firing.backfill, key(), at("2024-05-02T00:00"), at("2024-05-03T00:00"))
 
 
 def test_a_paused_schedule_fires_nothing_and_starts_afresh_when_it_is_resumed(noon: World) -> None:
     create(noon)
-    assert noon.run(schedules.pause_schedule, "nightly").state is ScheduleState.PAUSED
+    assert noon.run(schedules.pause_schedule, key()).state is ScheduleState.PAUSED
     set_clock(noon, "2024-05-01T15:20")
     assert due(noon) == []
     assert fire(noon).jobs == ()
-    resumed = noon.run(schedules.resume_schedule, "nightly")
+    resumed = noon.run(schedules.resume_schedule, key())
     assert resumed.next_tick == at("2024-05-01T16:00")
     assert fire(noon).jobs == ()
     noon.clock.advance(2400)
@@ -143,9 +149,9 @@ def test_an_interval_counts_from_when_it_became_known_and_again_after_a_pause(no
     noon.clock.advance(1)
     assert len(fire(noon).jobs) == 1
     noon.clock.advance(40)
-    noon.run(schedules.pause_schedule, "nightly")
+    noon.run(schedules.pause_schedule, key())
     noon.clock.advance(300)
-    noon.run(schedules.resume_schedule, "nightly")
+    noon.run(schedules.resume_schedule, key())
     assert get(noon).next_tick == noon.now + 90 * SECOND
     assert ticks(noon) == [start + 90 * SECOND]
 
@@ -235,7 +241,7 @@ def test_a_broken_expression_disables_its_schedule_alone_and_says_why(noon: Worl
     assert (get(noon, "bad").state, get(noon, "bad").last_error) == (ScheduleState.BROKEN, broken)
     assert len(fire(noon, "good").jobs) == 1
     assert due(noon) == []
-    mended = noon.run(schedules.edit_schedule, "bad", lambda old: replace(old.spec, expression="30 * * * *"))
+    mended = noon.run(schedules.edit_schedule, key("bad"), lambda old: replace(old.spec, expression="30 * * * *"))
     assert (mended.state, mended.last_error) == (ScheduleState.ACTIVE, None)
     assert mended.next_tick == at("2024-05-01T12:30")
 
@@ -260,11 +266,11 @@ def test_a_zone_that_this_machine_does_not_know_disables_nothing(noon: World) ->
 def test_editing_the_time_counts_from_now_on_and_guards_against_a_second_editor(noon: World) -> None:
     create(noon)
     noon.clock.advance(1800)
-    edited = noon.run(schedules.edit_schedule, "nightly", lambda old: replace(old.spec, expression="45 * * * *"))
+    edited = noon.run(schedules.edit_schedule, key(), lambda old: replace(old.spec, expression="45 * * * *"))
     assert (edited.next_tick, edited.version, edited.edited) == (at("2024-05-01T12:45"), 2, ("expression",))
     assert fire(noon).jobs == ()
-    noon.run(schedules.pause_schedule, "nightly")
-    still = noon.run(schedules.edit_schedule, "nightly", lambda old: replace(old.spec, expression="0 0 * * *"))
+    noon.run(schedules.pause_schedule, key())
+    still = noon.run(schedules.edit_schedule, key(), lambda old: replace(old.spec, expression="0 0 * * *"))
     assert (still.state, still.next_tick) == (ScheduleState.PAUSED, None)
 
 
@@ -272,7 +278,7 @@ def test_redeploying_updates_what_no_operator_touched_and_nothing_else(noon: Wor
     assert noon.run(schedules.ensure_schedules, [plan("b"), plan("a")]) == ["a", "b"]
     assert noon.run(schedules.ensure_schedules, [plan("a"), plan("b")]) == []
     assert get(noon, "a").origin == "code"
-    noon.run(schedules.edit_schedule, "a", lambda old: replace(old.spec, expression="5 * * * *"))
+    noon.run(schedules.edit_schedule, key("a"), lambda old: replace(old.spec, expression="5 * * * *"))
     newer = {"expression": "30 * * * *", "payload": '{"x":1}'}
     assert noon.run(schedules.ensure_schedules, [plan("a", **newer), plan("b", **newer)]) == ["a", "b"]
     a, b = get(noon, "a"), get(noon, "b")
@@ -284,7 +290,7 @@ def test_redeploying_updates_what_no_operator_touched_and_nothing_else(noon: Wor
 
 def test_redeploying_neither_resumes_what_is_paused_nor_takes_over_what_was_made_at_run_time(noon: World) -> None:
     noon.run(schedules.ensure_schedules, [plan("code")])
-    noon.run(schedules.pause_schedule, "code")
+    noon.run(schedules.pause_schedule, key("code"))
     create(noon, "theirs")
     noon.run(schedules.ensure_schedules, [plan("code", expression="1 * * * *"), plan("theirs", expression="1 * * * *")])
     assert (get(noon, "code").state, get(noon, "code").expression) == (ScheduleState.PAUSED, "1 * * * *")
@@ -298,14 +304,14 @@ def test_a_name_is_taken_once_and_an_unknown_one_is_not_found(noon: World) -> No
     acts = (schedules.get_schedule, schedules.pause_schedule, schedules.delete_schedule, firing.run_now, firing.fire)
     for act in acts:
         with pytest.raises(NotFound):
-            noon.run(act, "nobody")
+            noon.run(act, key("nobody"))
 
 
 def test_deleting_a_schedule_forgets_its_ticks_and_keeps_its_jobs(noon: World) -> None:
     create(noon)
     noon.clock.advance(1800)
     (job_id,) = fire(noon).jobs
-    noon.run(schedules.delete_schedule, "nightly")
+    noon.run(schedules.delete_schedule, key())
     assert noon.job(job_id).state is JobState.READY
     assert noon.sql("select count(*) from holdfast_cron_tick") == [(0,)]
     with pytest.raises(NotFound):
@@ -318,11 +324,11 @@ def test_backfill_makes_each_missing_tick_of_a_range_once(noon: World) -> None:
     fire(noon)
     assert len(ticks(noon)) == 1
     start, end = at("2024-05-01T20:00"), at("2024-05-02T00:00:20")
-    shown = noon.run(firing.backfill, "nightly", start, end, dry_run=True)
+    shown = noon.run(firing.backfill, key(), start, end, dry_run=True)
     assert (len(shown.made), len(shown.existing), noon.jobs()) == (4, 1, 1)
-    done = noon.run(firing.backfill, "nightly", start, end)
+    done = noon.run(firing.backfill, key(), start, end)
     assert done.made == shown.made
-    assert noon.run(firing.backfill, "nightly", start, end).made == ()
+    assert noon.run(firing.backfill, key(), start, end).made == ()
     assert noon.jobs() == 5
     assert fire(noon).jobs == ()
     assert get(noon).next_tick == at("2024-05-02T01:00")
@@ -338,18 +344,18 @@ def test_a_backfill_is_bounded_and_stays_in_the_past(noon: World) -> None:
         ("beat", noon.now - HOUR, noon.now, "before the interval"),
     ):
         with pytest.raises(InvalidInput, match=why):
-            noon.run(firing.backfill, name, start, end)
+            noon.run(firing.backfill, key(name), start, end)
     assert noon.jobs() == 0
 
 
 def test_operators_leave_their_names_in_the_audit(noon: World) -> None:
     by = schedules.Operator("ann", "moved")
     noon.run(schedules.create_schedule, plan(), by)
-    noon.run(schedules.edit_schedule, "nightly", lambda old: replace(old.spec, queue="mail"), by)
-    noon.run(schedules.pause_schedule, "nightly", by)
-    noon.run(firing.run_now, "nightly", by)
-    noon.run(schedules.resume_schedule, "nightly", by)
-    noon.run(schedules.delete_schedule, "nightly", by)
+    noon.run(schedules.edit_schedule, key(), lambda old: replace(old.spec, queue="mail"), by)
+    noon.run(schedules.pause_schedule, key(), by)
+    noon.run(firing.run_now, key(), by)
+    noon.run(schedules.resume_schedule, key(), by)
+    noon.run(schedules.delete_schedule, key(), by)
     rows = noon.sql("select action, actor, reason from holdfast_audit where target = 'nightly' order by id")
     actions = [action.removeprefix("schedule.") for action, _, _ in rows]
     assert actions == ["create", "edit", "pause", "run", "resume", "delete"]
@@ -372,7 +378,7 @@ def test_two_who_run_a_schedule_now_at_once_do_not_overlap(two_worlds: tuple[Wor
     create(first, overlap="skip")
     for _ in range(10):
         first.clock.advance(3600)
-        calls = [lambda: first.run(firing.run_now, "nightly"), lambda: second.run(firing.run_now, "nightly")]
+        calls = [lambda: first.run(firing.run_now, key()), lambda: second.run(firing.run_now, key())]
         all_at_once([*calls, lambda: fire(first), lambda: fire(second)])
         (live,) = first.sql("select id from holdfast_job where finished_at is null")
         first.run(control.cancel, live[0])
@@ -385,8 +391,124 @@ def test_an_edit_and_a_firing_at_once_both_happen_and_no_tick_comes_twice(two_wo
     for priority in range(10):
         first.clock.advance(3600)
         change = replace(plan(), missed="all", options=json.dumps({"route": {}, "priority": priority}))
-        edit = lambda change=change: second.run(schedules.edit_schedule, "nightly", lambda old: change)  # noqa: E731
+        edit = lambda change=change: second.run(schedules.edit_schedule, key(), lambda old: change)  # noqa: E731
         all_at_once([lambda: fire(first), edit])
     fire(first)
     assert (first.jobs(), len(ticks(first)), get(first).skipped) == (10, 10, 0)
     assert get(first).version == 11
+
+
+# -- tenants
+
+
+def test_each_tenant_has_its_own_schedule_of_a_name(noon: World) -> None:
+    mine, acme, beta = key(), key(tenant="acme"), key(tenant="beta")
+    for one in (beta, mine, acme):
+        noon.run(schedules.create_schedule, plan(tenant=one.tenant))
+    with pytest.raises(Conflict, match="already"):
+        noon.run(schedules.create_schedule, plan(tenant="acme"))
+    assert [one.key for one in noon.read(schedules.list_schedules)] == [mine, acme, beta]
+    assert [one.key for one in noon.read(schedules.list_schedules, "acme")] == [acme]
+    noon.clock.advance(1800)
+    assert [found for _, found in noon.read(firing.due_schedules)[1]] == [mine, acme, beta]
+    made = {one: noon.run(firing.fire, one).jobs[0] for one in (mine, acme, beta)}
+    assert {one: noon.job(job_id).tenant for one, job_id in made.items()} == {mine: "", acme: "acme", beta: "beta"}
+    assert noon.job(made[acme]).created_by == "schedule:nightly"
+    runs = noon.read(schedules.runs_of, [acme, mine, key("nobody")], 5)
+    assert {one: [run.job_id for run in of] for one, of in runs.items()} == {acme: [made[acme]], mine: [made[mine]]}
+    noon.run(schedules.pause_schedule, acme)
+    noon.run(schedules.delete_schedule, beta)
+    assert [(one.key, str(one.state)) for one in noon.read(schedules.list_schedules)] == [
+        (mine, "active"), (acme, "paused"),
+    ]  # fmt: skip
+    assert noon.sql("select tenant from holdfast_cron_tick order by tenant") == [("",), ("acme",)]
+
+
+def test_what_is_done_to_a_schedule_is_told_with_its_name_and_its_tenant(noon: World) -> None:
+    noon.run(schedules.create_schedule, plan(tenant="acme"))
+    noon.run(schedules.pause_schedule, key(tenant="acme"))
+    assert noon.sql("select action, target, tenant from holdfast_audit order by id") == [
+        ("schedule.create", "nightly", "acme"), ("schedule.pause", "nightly", "acme"),
+    ]  # fmt: skip
+
+
+def test_two_tenants_jobs_of_one_tick_start_at_times_of_their_own(noon: World) -> None:
+    starts = set()
+    for tenant in ("", "acme", "beta"):
+        noon.run(schedules.create_schedule, plan(tenant=tenant, jitter=600 * SECOND))
+    noon.clock.advance(1800)
+    for tenant in ("", "acme", "beta"):
+        starts.add(noon.job(noon.run(firing.fire, key(tenant=tenant)).jobs[0]).not_before)
+    assert len(starts) == 3
+
+
+ACTS: dict[str, Callable[[StoredSchedules], object]] = {
+    "pause": lambda acme: acme.pause("nightly"),
+    "resume": lambda acme: acme.resume("nightly"),
+    "edit": lambda acme: acme.edit("nightly", cron="30 * * * *"),
+    "run now": lambda acme: acme.run_now("nightly"),
+    "backfill": lambda acme: acme.backfill("nightly", *(datetime(2024, 5, day, tzinfo=UTC) for day in (1, 2))),
+    "delete": lambda acme: acme.delete("nightly"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_a_tenants_act_does_not_reach_anothers_schedule_that_takes_the_name_meanwhile(
+    two_worlds: tuple[World, World], act: Callable[[StoredSchedules], object]
+) -> None:
+    first, second = two_worlds
+    set_clock(first, "2024-05-03T11:30")
+    untouched = (1, ScheduleState.ACTIVE, "0 * * * *", 0, None)
+
+    async def replace_it(tx: Tx) -> None:
+        await schedules.delete_schedule(tx, key(tenant="acme"))
+        await schedules.create_schedule(tx, plan(tenant="beta"))
+
+    for _ in range(10):
+        first.run(schedules.create_schedule, plan(tenant="acme"))
+        all_at_once([lambda: _tried(act, first.store), lambda: _tried_op(second.store, Op(replace_it))])
+        theirs = second.read(schedules.list_schedules, "beta")
+        assert [(s.version, s.state, s.expression, s.fired, s.last_job) for s in theirs] in ([], [untouched])
+        for found in second.read(schedules.list_schedules):
+            second.run(schedules.delete_schedule, found.key)
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_whose_a_schedule_is_and_the_act_on_it_are_one_transaction(
+    noon: World, act: Callable[[StoredSchedules], object]
+) -> None:
+    set_clock(noon, "2024-05-03T11:30")
+    noon.run(schedules.create_schedule, plan(tenant="acme"))
+    counted = Counted(noon.store)
+    act(_view(counted))  # type: ignore[arg-type]
+    assert counted.calls == ["write"]
+
+
+class Counted:
+    """A store that notes the transactions made with it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.calls: list[str] = []
+
+    def read(self, op: Op[object]) -> object:
+        self.calls.append("read")
+        return self._store.read(op)
+
+    def write(self, op: Op[object]) -> object:
+        self.calls.append("write")
+        return self._store.write(op)
+
+
+def _view(store: Store) -> StoredSchedules:
+    return StoredSchedules(lambda: store, {}, lambda url: None, lambda request: None, Scope("acme"))
+
+
+def _tried(act: Callable[[StoredSchedules], object], store: Store) -> None:
+    with suppress(NotFound):  # the other was first
+        act(_view(store))
+
+
+def _tried_op(store: Store, op: Op[None]) -> None:
+    with suppress(NotFound):  # it was deleted first
+        store.write(op)

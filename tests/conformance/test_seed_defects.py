@@ -18,7 +18,7 @@ from holdfast.model.outcomes import Done, Failed, Lost, Recorded, Rerouted, Retr
 from holdfast.model.routing import Route
 from holdfast.rules.failure import Failure, FailureClass, decide
 from holdfast.rules.retry import DEFAULT
-from holdfast.storage.ops.jobs import control, deadlines, enqueue, queries
+from holdfast.storage.ops.jobs import control, enqueue, finishing, queries
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Store
 from holdfast.storage.postgres import PostgresStore
@@ -156,9 +156,9 @@ def test_d18_a_job_of_an_unknown_type_is_claimed_once_and_ends_at_its_age_limit(
     for _ in range(5):
         world.clock.advance(10)
         assert world.claim(stranger) == []
-        assert world.run(deadlines.expire_jobs) == []
+        assert world.run(finishing.expire_jobs) == []
     world.clock.advance(10)
-    assert world.run(deadlines.expire_jobs) == [job_id]
+    assert world.run(finishing.expire_jobs) == [job_id]
     job = world.job(job_id)
     assert (job.state, job.reason, job.attempts) == (JobState.FAILED, "no_handler", 0)
 

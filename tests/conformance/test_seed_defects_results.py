@@ -19,7 +19,7 @@ from holdfast.model.steps import Step
 from holdfast.rules.lifecycle import CRASH_CAP
 from holdfast.rules.steps import key_of
 from holdfast.storage.ops.artifacts import artifacts, blobs
-from holdfast.storage.ops.jobs import bulk, control, deadlines, retention
+from holdfast.storage.ops.jobs import bulk, control, finishing, retention
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Params, Tx
 from holdfast.storage.statements import Statement
@@ -70,7 +70,7 @@ def test_d20_no_later_change_of_state_erases_a_result(world: World) -> None:
             world.run(change, job.id)
     world.lose(owner)
     world.clock.advance(86_400)
-    world.run(deadlines.expire_jobs)
+    world.run(finishing.expire_jobs)
     world.run(workers.beat, other)
     found = world.job(job.id)
     assert (found.state, found.result) == (JobState.SUCCEEDED, '"right"')

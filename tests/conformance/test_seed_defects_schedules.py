@@ -21,7 +21,7 @@ from holdfast.storage.statements import Statement
 from holdfast.worker.maintenance.scheduler import Scheduler
 
 from .faulty import FaultyStore
-from .timetable import at, create, fire, get, set_clock, ticks
+from .timetable import at, create, fire, get, key, set_clock, ticks
 from .world import World
 
 
@@ -86,7 +86,7 @@ def test_d10_an_error_at_any_statement_of_a_firing_leaves_nothing_behind(each_da
 
         store = FaultyStore(world.store, break_there)
         scheduler = Scheduler(store, lambda: True, world.clock)  # type: ignore[arg-type]
-        await scheduler._fire("nightly", world.now)
+        await scheduler._fire(key(), world.now)
         return seen >= fail_at
 
     while asyncio.run(attempt(count := count + 1)):
@@ -104,7 +104,7 @@ def test_d11_running_a_schedule_now_keeps_its_next_tick_in_its_own_zone(each_dat
     create(world, expression="30 2 * * *", zone="America/New_York")
     first = int(datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("America/New_York")).timestamp()) * SECOND
     assert get(world).next_tick == first
-    ran = world.run(firing.run_now, "nightly")
+    ran = world.run(firing.run_now, key())
     assert ran.job_id is not None
     assert world.job(ran.job_id).state is JobState.READY
     after = get(world)
@@ -118,8 +118,8 @@ def test_d11_running_a_schedule_now_keeps_its_next_tick_in_its_own_zone(each_dat
 def test_d11_running_a_schedule_now_heeds_what_still_runs(each_database: World, overlap: str) -> None:
     world = each_database
     create(world, overlap=overlap)
-    first = world.run(firing.run_now, "nightly").job_id
-    again = world.run(firing.run_now, "nightly")
+    first = world.run(firing.run_now, key()).job_id
+    again = world.run(firing.run_now, key())
     assert first is not None
     if overlap == "skip":
         assert (again.job_id, again.blocker) == (None, first)
@@ -128,7 +128,7 @@ def test_d11_running_a_schedule_now_heeds_what_still_runs(each_database: World, 
         assert fire(world).jobs == ()
         owner = world.worker()
         world.finish(owner, world.take(owner), Done("null"))
-        assert world.run(firing.run_now, "nightly").job_id is not None
+        assert world.run(firing.run_now, key()).job_id is not None
     else:
         assert again.job_id not in (None, first)
         assert world.job(first).state is JobState.CANCELLED

@@ -11,8 +11,9 @@ from holdfast.errors import Corruption, LeaseLost, NotFound, PayloadTooLarge
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Retry
 from holdfast.model.streams import MAX_FRAMES, MAX_STREAM_BYTES, START, Appended, Batch, Cursor, Draft, Frame, Progress
-from holdfast.storage.ops import streams, verifying
+from holdfast.storage.ops import streams
 from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.store import verify
 from holdfast.storage.port import Op, Tx
 from tests.patience import SOON
 
@@ -387,7 +388,7 @@ def test_a_stream_goes_with_its_job(world: World) -> None:
 
 def test_a_stream_without_its_job_is_found_by_the_check_of_the_store(each_store: World) -> None:
     each_store.sql("insert into holdfast_stream (job_id) values ('orphan')")
-    findings = {finding.rule: finding.broken_by for finding in each_store.read(verifying.verify, [])}
+    findings = {finding.rule: finding.broken_by for finding in each_store.read(verify, [])}
     assert findings["every stream has its job"] == ("orphan",)
 
 

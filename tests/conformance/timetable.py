@@ -6,13 +6,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.model.schedules import Firing, Schedule, ScheduleSpec
+from holdfast.model.schedules import Firing, Schedule, ScheduleKey, ScheduleSpec
 from holdfast.storage.ops.schedules import firing, schedules
 
 from .world import World
 
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
+
+
+def key(name: str = "nightly", tenant: str = "") -> ScheduleKey:
+    return ScheduleKey(tenant, name)
 
 
 def plan(name: str = "nightly", **fields: Any) -> ScheduleSpec:
@@ -30,23 +34,23 @@ def create(world: World, name: str = "nightly", **fields: Any) -> Schedule:
 
 
 def fire(world: World, name: str = "nightly", **options: Any) -> Firing:
-    return world.run(firing.fire, name, **options)
+    return world.run(firing.fire, key(name), **options)
 
 
 def get(world: World, name: str = "nightly") -> Schedule:
-    return world.read(schedules.get_schedule, name)
+    return world.read(schedules.get_schedule, key(name))
 
 
 def due(world: World) -> list[str]:
-    return [name for _, name in world.read(firing.due_schedules)[1]]
+    return [found.name for _, found in world.read(firing.due_schedules)[1]]
 
 
 def ticks(world: World, name: str = "nightly") -> list[int]:
-    return sorted(tick for tick, _ in world.read(schedules.ticks_of, name, 100_000))
+    return sorted(tick for tick, _ in world.read(schedules.ticks_of, key(name), 100_000))
 
 
 def job_of(world: World, tick: int, name: str = "nightly") -> str:
-    return dict(world.read(schedules.ticks_of, name, 100_000))[tick]
+    return dict(world.read(schedules.ticks_of, key(name), 100_000))[tick]
 
 
 def set_clock(world: World, text: str) -> int:

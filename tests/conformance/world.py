@@ -21,7 +21,7 @@ from holdfast.model.signals import Wait
 from holdfast.model.workers import Rescue, WorkerSpec
 from holdfast.storage.ops import events
 from holdfast.storage.ops.flows import edges
-from holdfast.storage.ops.jobs import claims, control, deadlines, enqueue, finishing, queries
+from holdfast.storage.ops.jobs import claims, control, enqueue, finishing, queries
 from holdfast.storage.ops.jobs.claims import ClaimRequest, encode_routes
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Store, Tx
@@ -331,7 +331,7 @@ def _cancel(world: World, placed: Placed) -> None:
 
 def _expire(world: World, placed: Placed) -> None:
     world.sql("update holdfast_job set deadline = :now where id = :id", id=placed.id)
-    world.run(deadlines.expire_jobs)
+    world.run(finishing.expire_jobs)
 
 
 def _skip(world: World, placed: Placed) -> None:

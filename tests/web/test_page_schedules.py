@@ -206,7 +206,7 @@ def test_a_tenant_has_its_own_schedules_under_short_names(site: Site, app: holdf
     acme = site.as_role("operator", tenant="acme")
     given = form(cron="0 5 * * *", priority="", max_missed="", jitter="") | {"task": "double"}
     assert "digest created" in said(submit(acme, "/schedules", name="digest", **given))
-    assert app.schedules.get("acme/digest").name == "acme/digest"
+    assert app.schedules.of("acme").get("digest").tenant == "acme"
     text = page(acme, "/schedules")
     assert "digest" in text
     assert "nightly" not in text
@@ -214,3 +214,17 @@ def test_a_tenant_has_its_own_schedules_under_short_names(site: Site, app: holdf
     assert submit(acme, f"/schedules/{nightly}/pause").status_code == 404
     act(acme, "/schedules/digest/backfill", start="2026-03-02T00:00", end="2026-03-04T00:00")
     assert page(acme, "/schedules/digest").count("/jobs/01") >= 2
+
+
+def test_an_operator_of_all_tenants_tells_schedules_of_one_name_apart(site: Site, app: holdfast.App) -> None:
+    for tenant in ("acme", "beta"):
+        app.schedules.create("digest", app.tasks["double"].options(tenant=tenant).job(1), every=60)
+    text = page(site, "/schedules")
+    assert "/schedules/digest?tenant=acme" in text
+    assert "/schedules/digest?tenant=beta" in text
+    page(site, "/schedules/digest", 404)
+    assert "Paused" in said(submit(site, "/schedules/digest/pause", tenant="acme", reason="acme is late"))
+    assert [one.state for one in app.schedules.list()] == ["paused", "active"]
+    assert "acme is late" in page(site, "/schedules/digest?tenant=acme")
+    assert "acme is late" not in page(site, "/schedules/digest?tenant=beta")
+    assert 'name="tenant" value="beta"' in page(site, "/schedules/digest?tenant=beta&tab=edit")

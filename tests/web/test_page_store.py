@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import holdfast
 from holdfast.model.stats import StoreStats, WorkerStats
-from holdfast.storage.ops.workers import leadership
+from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
 from holdfast.web.pages.store_checks import Verdict, fact_verdicts, health_verdicts
 
@@ -26,7 +26,7 @@ def test_it_says_what_the_store_is_and_can_do(site: Site, app: holdfast.App) -> 
 def test_a_worker_that_leads_is_named(site: Site, app: holdfast.App) -> None:
     with app.worker(concurrency=1, name="w1"):
         (worker,) = app.workers.list()
-        app.open().write(Op(lambda tx: leadership.lead(tx, ["tea"], worker.id, 60_000_000)))
+        app.open().write(Op(lambda tx: workers.lead(tx, ["tea"], worker.id, 60_000_000)))
         assert app.stats.leaders()["tea"] == worker.id
         page = open_page(site, "/store")
     assert 'data-key="tea"' in page

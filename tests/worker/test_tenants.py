@@ -303,15 +303,18 @@ def test_two_tenants_each_have_a_schedule_of_the_same_name(app: App) -> None:
     acme, beta = app.scoped("acme").schedules, app.scoped("beta").schedules
     acme.create("nightly", work.job(1), every=60)
     beta.create("nightly", work.job(2), every=60)
-    app.schedules.create("acme/odd", work.options(tenant="beta").job(3), every=60)
+    app.schedules.create("odd", work.options(tenant="beta").job(3), every=60)
     assert [one.name for one in acme.list()] == ["nightly"]
-    assert sorted(one.name for one in app.schedules.list()) == ["acme/nightly", "acme/odd", "beta/nightly"]
+    assert [one.key for one in app.schedules.list()] == [("acme", "nightly"), ("beta", "nightly"), ("beta", "odd")]
+    assert app.schedules.of("beta").get("odd").tenant == "beta"
+    with pytest.raises(NotFound):
+        app.schedules.get("nightly")
     for act in (acme.get, acme.pause, acme.run_now, acme.delete):
         with pytest.raises(NotFound):
             act("odd")
     made = acme.run_now("nightly").job_id
     assert made is not None and app.jobs.get(made).tenant == "acme"
     acme.delete("nightly")
-    assert [one.name for one in beta.list()] == ["nightly"]
+    assert [one.name for one in beta.list()] == ["nightly", "odd"]
     seen = [(record.action, record.target) for record in app.scoped("acme").audit.list()]
-    assert seen == [(f"schedule.{verb}", "acme/nightly") for verb in ("delete", "run", "create")]
+    assert seen == [(f"schedule.{verb}", "nightly") for verb in ("delete", "run", "create")]

@@ -30,7 +30,7 @@ SUITES: Final = (
     Suite("storm, Postgres", (f"{CHAOS}/storm", "-k", "postgres"), 80),
     Suite("rare faults", (f"{CHAOS}/environment_faults",), 130, grows=False),
     Suite("known bugs", (f"{CHAOS}/zoo",), 90, grows=False),
-    Suite("fuzzing", (f"{CHAOS}/fuzz", "tests/conformance/test_signal_tokens.py"), 90),
+    Suite("fuzzing", (f"{CHAOS}/fuzz", "tests/conformance/test_signals_tokens.py"), 90),
     Suite("HTTP API against its OpenAPI document", ("tests/web/test_schemathesis.py",), 90),
 )
 """What a change is checked with: ten minutes on two cores."""

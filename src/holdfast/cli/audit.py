@@ -11,6 +11,7 @@ from ..model.audit import AuditRecord
 from ..shapes.audit import of_record
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
+from .operator import view_option
 from .output import instant, plain, print_json, print_table
 
 
@@ -24,6 +25,7 @@ def audit() -> None:
 @click.option("--action", metavar="NAME", help="For example queue.pause or job.retry.")
 @click.option("--kind", "target_kind", metavar="KIND", help="Kind of target: queue, job, …")
 @click.option("--target", metavar="NAME", help="Its name or id; needs --kind.")
+@view_option
 @click.option("--since", type=click.DateTime(), help="In UTC.")
 @click.option("--until", type=click.DateTime(), help="In UTC.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, metavar="N", help="[default: 50]")
@@ -39,8 +41,12 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
     if as_json:
         print_json({"records": [_data(record) for record in found], "next": more})
         return
-    rows = [(instant(r.at, exact=False), r.actor, r.action, r.target, r.before, r.after, r.reason, r.id) for r in found]
-    print_table(("at", "actor", "action", "target…", "before…", "after…", "reason…", "id"), rows, empty="no records")
+    rows = [
+        (instant(r.at, exact=False), r.actor, r.action, r.target, r.tenant, r.before, r.after, r.reason, r.id)
+        for r in found
+    ]
+    columns = ("at", "actor", "action", "target…", "tenant", "before…", "after…", "reason…", "id")
+    print_table(columns, rows, empty="no records")
     if more:
         click.echo(f"\nmore: --before {more}")
 

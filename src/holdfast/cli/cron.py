@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from ..app import App
+from ..client.schedules import StoredSchedules
 from ..clock import SECOND
 from ..errors import HoldfastError, InvalidInput, UnknownTask
 from ..model.schedules import MISSED, OVERLAP, Schedule
@@ -17,7 +18,7 @@ from ..rules.schedules import local_time, webhook_of
 from ..shapes.schedules import of_schedule
 from .command import CONFLICT, EXIT_CODES, OK, Command, as_data, describe, exit_code, json_option, target_options
 from .locate import find_app
-from .operator import Duration, actor_option, for_people, reason_option
+from .operator import Duration, actor_option, for_people, reason_option, tenant_option, view_option
 from .output import instant, plain, print_facts, print_json, print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,11 +32,12 @@ def cron() -> None:
 
 
 @cron.command("list", cls=Command)
+@view_option
 @json_option
 @target_options
-def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """List the schedules by name, with their next run."""
-    found = find_app(app_name, store).schedules.list()
+def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+    """List the schedules by tenant and name, with their next run."""
+    found = _schedules(app_name, store, tenant).list()
     if as_json:
         print_json({"schedules": [schedule_data(schedule) for schedule in found]})
     else:
@@ -44,12 +46,13 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
 
 @cron.command(cls=Command)
 @click.argument("name")
+@tenant_option
 @json_option
 @target_options
-def show(name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
+def show(name: str, tenant: str | None, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
     """Show a schedule, with its latest jobs."""
-    app = find_app(app_name, store)
-    schedule, ticks = app.schedules.get(name), app.schedules.ticks(name, 10)
+    schedules = _schedules(app_name, store, tenant)
+    schedule, ticks = schedules.get(name), schedules.ticks(name, 10)
     if as_json:
         made = [{"tick": instant(tick), "job": job_id} for tick, job_id in ticks]
         print_json(schedule_data(schedule) | {"ticks": made})
@@ -61,16 +64,25 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
 @click.argument("name", metavar="NAME|EXPRESSION")
 @click.option("--zone", metavar="ZONE", help="For an expression. [default: UTC]")
 @click.option("--count", type=click.IntRange(1, 1000), default=5, metavar="N", help="[default: 5]")
+@tenant_option
 @json_option
 @target_options
 def next_(
-    name: str, app_name: str | None, store: str | None, zone: str | None, count: int, as_json: bool, debug: bool
+    *,
+    name: str,
+    app_name: str | None,
+    store: str | None,
+    tenant: str | None,
+    zone: str | None,
+    count: int,
+    as_json: bool,
+    debug: bool,
 ) -> None:
     """Show the next runs of a schedule, or of an expression such as '0 3 * * MON'."""
     if " " in name or name.startswith("@"):
         found = App(":memory:").schedules.preview(name, zone=zone or "UTC", after=datetime.now(UTC), count=count)
     else:
-        found = find_app(app_name, store).schedules.next_runs(name, count)
+        found = _schedules(app_name, store, tenant).next_runs(name, count)
     if as_json:
         print_json({"next": [at.astimezone(UTC).isoformat().replace("+00:00", "Z") for at in found]})
         return
@@ -80,53 +92,78 @@ def next_(
 
 @cron.command(cls=Command)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
 @actor_option
 @reason_option
 @json_option
 @target_options
-def run(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str) -> None:
+def run(
+    names: Sequence[str],
+    tenant: str | None,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **by: str,
+) -> None:
     """Enqueue a job now, under the overlap policy (code 4 if it skips)."""
 
-    def one(app: App, name: str) -> tuple[str, str, int]:
-        ran = app.schedules.run_now(name, **by)
+    def one(schedules: StoredSchedules, name: str) -> tuple[str, str, int]:
+        ran = schedules.run_now(name, **by)
         if ran.job_id is None:
             return "skipped", f"was not run: job {ran.blocker} has not finished", CONFLICT
         return ran.job_id, f"enqueued job {ran.job_id}", OK
 
-    _act(find_app(app_name, store), names, one, as_json=as_json)
+    _act(_schedules(app_name, store, tenant), names, one, as_json=as_json)
 
 
 @cron.command(cls=Command)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
 @actor_option
 @reason_option
 @json_option
 @target_options
-def pause(names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str) -> None:
+def pause(
+    names: Sequence[str],
+    tenant: str | None,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **by: str,
+) -> None:
     """Pause schedules. Their jobs are not affected; a redeploy does not resume them."""
 
-    def one(app: App, name: str) -> tuple[str, str, int]:
-        return str(app.schedules.pause(name, **by).state), "is paused", OK
+    def one(schedules: StoredSchedules, name: str) -> tuple[str, str, int]:
+        return str(schedules.pause(name, **by).state), "is paused", OK
 
-    _act(find_app(app_name, store), names, one, as_json=as_json)
+    _act(_schedules(app_name, store, tenant), names, one, as_json=as_json)
 
 
 @cron.command(cls=Command)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
 @actor_option
 @reason_option
 @json_option
 @target_options
 def resume(
-    names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str
+    names: Sequence[str],
+    tenant: str | None,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **by: str,
 ) -> None:
     """Resume schedules from the next scheduled time. Missed runs are not made up; see backfill."""
 
-    def one(app: App, name: str) -> tuple[str, str, int]:
-        resumed = app.schedules.resume(name, **by)
+    def one(schedules: StoredSchedules, name: str) -> tuple[str, str, int]:
+        resumed = schedules.resume(name, **by)
         return str(resumed.state), f"next runs at {instant(resumed.next_tick, exact=False)}", OK
 
-    _act(find_app(app_name, store), names, one, as_json=as_json)
+    _act(_schedules(app_name, store, tenant), names, one, as_json=as_json)
 
 
 def _timing_options(command: F) -> F:
@@ -154,6 +191,7 @@ def _timing_options(command: F) -> F:
 @click.argument("name")
 @click.option("--task", required=True, metavar="TASK", help="The task to run.")
 @_timing_options
+@tenant_option
 @actor_option
 @reason_option
 @json_option
@@ -161,6 +199,7 @@ def _timing_options(command: F) -> F:
 def create(
     *,
     name: str,
+    tenant: str | None,
     task: str,
     app_name: str | None,
     store: str | None,
@@ -177,7 +216,7 @@ def create(
         raise UnknownTask(f"this app has no task {task!r}; its tasks: {', '.join(sorted(app.tasks))}")
     chosen = (app.tasks.get(task) or app.declare(task)).options(queue=queue, priority=priority)
     wanted = {key: value for key, value in given.items() if value is not None}
-    created = app.schedules.create(name, chosen, kwargs=_object(arguments), **wanted)
+    created = _of(app, tenant).create(name, chosen, kwargs=_object(arguments), **wanted)
     if as_json:
         print_json(schedule_data(created))
     else:
@@ -187,16 +226,23 @@ def create(
 @cron.command(cls=Command)
 @click.argument("name")
 @_timing_options
+@tenant_option
 @actor_option
 @reason_option
 @json_option
 @target_options
 def edit(
-    name: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, arguments: str | None, **given: Any
+    name: str,
+    tenant: str | None,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    arguments: str | None,
+    **given: Any,
 ) -> None:
     """Change a schedule. A redeploy does not overwrite the changes."""
-    app = find_app(app_name, store)
-    edited = app.schedules.edit(name, arguments=_object(arguments), **given)
+    edited = _schedules(app_name, store, tenant).edit(name, arguments=_object(arguments), **given)
     if as_json:
         print_json(schedule_data(edited))
     else:
@@ -205,22 +251,29 @@ def edit(
 
 @cron.command(cls=Command)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
 @actor_option
 @reason_option
 @json_option
 @target_options
 def delete(
-    names: Sequence[str], app_name: str | None, store: str | None, as_json: bool, debug: bool, **by: str
+    names: Sequence[str],
+    tenant: str | None,
+    app_name: str | None,
+    store: str | None,
+    as_json: bool,
+    debug: bool,
+    **by: str,
 ) -> None:
     """Delete schedules; their jobs are kept. One declared in code is recreated: pause it instead."""
 
-    def one(app: App, name: str) -> tuple[str, str, int]:
-        schedule = app.schedules.get(name)
-        app.schedules.delete(name, **by)
+    def one(schedules: StoredSchedules, name: str) -> tuple[str, str, int]:
+        schedule = schedules.get(name)
+        schedules.delete(name, **by)
         back = "; it is declared in code, so the next worker start recreates it" if schedule.origin == "code" else ""
         return "deleted", f"is deleted{back}", OK
 
-    _act(find_app(app_name, store), names, one, as_json=as_json)
+    _act(_schedules(app_name, store, tenant), names, one, as_json=as_json)
 
 
 @cron.command(cls=Command)
@@ -228,17 +281,27 @@ def delete(
 @click.option("--from", "start", required=True, metavar="INSTANT", help="Start of the range, inclusive.")
 @click.option("--to", "end", required=True, metavar="INSTANT", help="End of the range, exclusive.")
 @click.option("--dry-run", is_flag=True, help="Preview only; enqueue nothing.")
+@tenant_option
 @actor_option
 @reason_option
 @json_option
 @target_options
 def backfill(
-    name: str, app_name: str | None, store: str | None, start: str, end: str, as_json: bool, debug: bool, **given: Any
+    *,
+    name: str,
+    tenant: str | None,
+    app_name: str | None,
+    store: str | None,
+    start: str,
+    end: str,
+    as_json: bool,
+    debug: bool,
+    **given: Any,
 ) -> None:
     """Enqueue the missing jobs of past runs, at most 1,000 at a time, ignoring the overlap policy."""
-    app = find_app(app_name, store)
-    schedule = app.schedules.get(name)
-    done = app.schedules.backfill(name, _instant(start, schedule), _instant(end, schedule), **given)
+    schedules = _schedules(app_name, store, tenant)
+    schedule = schedules.get(name)
+    done = schedules.backfill(name, _instant(start, schedule), _instant(end, schedule), **given)
     if as_json:
         made, existing = ([instant(tick) for tick in ticks] for ticks in (done.made, done.existing))
         print_json({"name": name, "made": made, "existing": existing, "dry_run": given["dry_run"]})
@@ -269,13 +332,27 @@ def _instant(text: str, schedule: Schedule) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=local_time(0, schedule.zone).tzinfo)
 
 
-def _act(app: App, names: Sequence[str], one: Callable[[App, str], tuple[str, str, int]], *, as_json: bool) -> None:
+def _schedules(app_name: str | None, store: str | None, tenant: str | None) -> StoredSchedules:
+    return _of(find_app(app_name, store), tenant)
+
+
+def _of(app: App, tenant: str | None) -> StoredSchedules:
+    return app.schedules.of(tenant) if tenant else app.schedules
+
+
+def _act(
+    schedules: StoredSchedules,
+    names: Sequence[str],
+    one: Callable[[StoredSchedules, str], tuple[str, str, int]],
+    *,
+    as_json: bool,
+) -> None:
     """Process each in its own transaction; the exit code is that of the first failure."""
     results: list[dict[str, Any]] = []
     code = OK
     for name in names:
         try:
-            word, phrase, worth = one(app, name)
+            word, phrase, worth = one(schedules, name)
         except HoldfastError as error:
             worth = exit_code(error)
             results.append({"name": name, "error": as_data(error)})
@@ -293,10 +370,20 @@ def _act(app: App, names: Sequence[str], one: Callable[[App, str], tuple[str, st
 
 def print_schedules(found: Sequence[Schedule]) -> None:
     rows = [
-        (s.name, str(s.state), _when(s), s.task, s.queue, instant(s.next_tick, exact=False), s.fired, s.skipped)
+        (
+            s.name,
+            s.tenant,
+            str(s.state),
+            _when(s),
+            s.task,
+            s.queue,
+            instant(s.next_tick, exact=False),
+            s.fired,
+            s.skipped,
+        )
         for s in found
     ]
-    columns = ("name", "state", "when", "task", "queue", "next", "fired#", "skipped#")
+    columns = ("name", "tenant", "state", "when", "task", "queue", "next", "fired#", "skipped#")
     print_table(columns, rows, empty="no schedules")
 
 
@@ -305,6 +392,7 @@ def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None
     print_facts(
         [
             ("name", s.name),
+            ("tenant", s.tenant),
             ("state", str(s.state)),
             ("when", _when(s)),
             ("task", s.task),

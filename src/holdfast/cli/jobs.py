@@ -344,6 +344,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress, d
     print_facts(
         [
             ("id", job.id),
+            ("title", job.title),
             ("task", job.task),
             ("queue", job.queue),
             ("tenant", job.tenant),

@@ -35,9 +35,13 @@ class Audit:
         until: datetime | None = None,
         before: str | None = None,
         limit: int = 50,
+        tenant: str | None = None,
     ) -> Op[builtins.list[AuditRecord]]:
-        """Return records, newest first. `before` is the id that the page before ended with."""
-        wanted = self._wanted(_wanted(actor, action, target_kind, target, since, until, before, limit))
+        """Return records, newest first. `before` is the id that the page before ended with.
+
+        `tenant` is that of the targets, "" for targets of no tenant.
+        """
+        wanted = self._wanted(_wanted(actor, action, target_kind, target, since, until, before, limit, tenant))
         return Op(lambda tx: list_audit(tx, wanted), single=True)
 
     alist = list.awaiting
@@ -55,6 +59,7 @@ def _wanted(  # noqa: PLR0917 - the filters of `list`, in its order
     until: datetime | None,
     before: str | None,
     limit: int,
+    tenant: str | None,
 ) -> AuditFilter:
     if not 1 <= limit <= 10_000:
         raise InvalidInput(f"limit is {limit}; use 1 to 10,000")
@@ -67,6 +72,7 @@ def _wanted(  # noqa: PLR0917 - the filters of `list`, in its order
         until=None if until is None else check_instant("until", until),
         before=before,
         limit=limit,
+        tenant=tenant,
     )
 
 

@@ -6,7 +6,7 @@ import platform
 
 from ..model.store import Capabilities
 from ..rules.store import LIMITS, supports
-from ..storage.ops import verifying
+from ..storage.ops.store import applied_migrations
 from ..storage.port import Op, Store
 from ..version import VERSION
 
@@ -14,7 +14,7 @@ from ..version import VERSION
 def capabilities_of(store: Store) -> Capabilities:
     """Return what a store supports, its version and its limits."""
     facts = store.describe()
-    applied = store.read(Op(verifying.applied_migrations))
+    applied = store.read(Op(applied_migrations))
     return Capabilities(
         backend=store.backend,
         version=str(facts.get("sqlite_version") or facts.get("server_version")),

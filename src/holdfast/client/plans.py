@@ -76,6 +76,7 @@ def plan(
     job = spec_of(_repeatable(request.complete()))
     interval = None if every is None else check_duration("every", every)
     spec = ScheduleSpec(
+        tenant=job.tenant,
         name=check_name("the schedule's name", name),
         task=job.task,
         payload=job.payload,

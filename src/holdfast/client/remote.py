@@ -47,15 +47,13 @@ from ..rules.schemas import check_schema
 from ..rules.signals import check_distinct, check_needed, check_on_timeout, in_order
 from ..rules.steps import check_call_name, key_of
 from ..storage.blobs import Reach
-from ..storage.ops import steps, streams
+from ..storage.ops import remote, steps, streams
 from ..storage.ops.artifacts import artifacts
 from ..storage.ops.budgets import spending
 from ..storage.ops.budgets.reservations import Runner, Wish, admission_hold
 from ..storage.ops.jobs.queries import get_job
+from ..storage.ops.remote import Holding, Opening, Rest
 from ..storage.ops.signals import keys
-from ..storage.ops.workers import remote, remote_waits
-from ..storage.ops.workers.remote import Holding
-from ..storage.ops.workers.remote_waits import Opening, Rest
 from ..storage.port import Op, Store, Tx
 from ..streams.drafts import draft_of, patch_of, progress_of
 from ..tasks.context import JobInfo
@@ -306,7 +304,7 @@ class Leases:
         """Open a waitpoint, with a token that lets its holder send the signal; a repeat returns the same one."""
         opening = _opening(name, expires, schema, once)
         lease = await self._lease(line, handle)
-        return await line.write(Op(lambda tx: remote_waits.open_for(tx, lease, opening)))
+        return await line.write(Op(lambda tx: remote.open_for(tx, lease, opening)))
 
     awaitpoint = waitpoint.awaiting
 
@@ -340,7 +338,7 @@ class Leases:
         condition = _condition(names, waitpoints, needed, distinct, opening)
         wait = _wait(names, step_name, condition, schema, timeout, on_timeout, delay)
         lease = await self._lease(line, handle)
-        rest = await line.write(Op(lambda tx: remote_waits.suspend(tx, lease, wait, opening)))
+        rest = await line.write(Op(lambda tx: remote.suspend(tx, lease, wait, opening)))
         return _waited(lease.job_id, wait, rest)
 
     asuspend = suspend.awaiting

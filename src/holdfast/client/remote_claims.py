@@ -14,8 +14,8 @@ from ..model.outcomes import Failed, Finish
 from ..model.remote import LeasedJob
 from ..model.workers import Worker
 from ..rules.failure import error_text
+from ..storage.ops import remote
 from ..storage.ops.routing.grants import expire_grants
-from ..storage.ops.workers import remote
 from ..storage.ops.workers.lookout import Lookout, look
 from ..storage.port import Op
 from ..worker.claiming.remote import Preparing, RemoteClaim, Tasks, lend, routes_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Final, Unpack
 
-from ..errors import ConfigError, InvalidInput, NotFound, UnknownOption
+from ..errors import ConfigError, InvalidInput, UnknownOption
 from ..model.schedules import (
     Backfill,
     Missed,
@@ -19,6 +18,7 @@ from ..model.schedules import (
     RanNow,
     Schedule,
     ScheduledRun,
+    ScheduleKey,
     ScheduleSpec,
     ScheduleState,
     Timing,
@@ -32,20 +32,217 @@ from ..tasks.decorators import ScheduleDecorator
 from ..tasks.functions import is_importing
 from ..tasks.options import Seconds
 from ..tasks.task import JobRequest, Task
-from .calls import composed, reads, writes
-from .lines import Line
+from .calls import reads, writes
 from .plans import Policies, call_of, changed, check_policies, payload_for, plan
-from .scope import Scope
+from .scope import EVERYTHING, Scope
 
 logger: Final = logging.getLogger("holdfast")
 _MOST_SHOWN: Final = 1_000
 _MOST: Final = 1_000
 """The most runs of all schedules together that one call returns."""
-_BETWEEN = "/"
 
 
-class Schedules:
-    """The schedules of one app. Their names default to those of their tasks."""
+class StoredSchedules:
+    """The schedules in the store: those of one tenant, or the app's own, of no tenant.
+
+    A name is looked up among those: `app.schedules.of("acme").pause("nightly")` acts on that tenant's `nightly`. In the
+    view of a tenant, `app.scoped("acme").schedules`, nothing else is found.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        tasks: dict[str, Task[Any, Any]],
+        check_url: Callable[[str], object],
+        check: Callable[[JobRequest[Any]], None],
+        scope: Scope = EVERYTHING,
+    ) -> None:
+        """`check_url` refuses a webhook URL that is not allowed, `check` a job of another app."""
+        self._store = store
+        self._tasks = tasks
+        self._check_url = check_url
+        self._check = check
+        self._scope = scope
+
+    def of(self, tenant: str) -> StoredSchedules:
+        """Return the schedules of one tenant."""
+        scope = Scope(self._scope.of(check_name("tenant", tenant)))
+        return StoredSchedules(self._store, self._tasks, self._check_url, self._check, scope)
+
+    @reads
+    def list(self) -> Op[builtins.list[Schedule]]:
+        """Return every schedule, of all tenants unless this is one tenant's view, by tenant and name."""
+        return Op(lambda tx: schedules.list_schedules(tx, self._scope.tenant))
+
+    alist = list.awaiting
+
+    @reads
+    def get(self, name: str) -> Op[Schedule]:
+        """Return one schedule. NotFound if there is none."""
+        return Op(lambda tx: schedules.get_schedule(tx, self._key(name)))
+
+    aget = get.awaiting
+
+    @reads
+    def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[tuple[int, str]]]:
+        """Return the newest ticks that made a job, in microseconds, each with that job's id."""
+        return Op(lambda tx: schedules.ticks_of(tx, self._key(name), limit))
+
+    aticks = ticks.awaiting
+
+    @reads
+    def runs(
+        self, keys: Sequence[tuple[str, str]], limit: int = 20
+    ) -> Op[dict[ScheduleKey, builtins.list[ScheduledRun]]]:
+        """Return the newest ticks of each of these schedules that made a job, with the state of that job.
+
+        A key is a tenant and a name: `runs([one.key for one in app.schedules.list()])`.
+        """
+        if len(keys) > _MOST or not 1 <= limit <= _MOST:
+            raise InvalidInput(
+                f"{len(keys):,} schedules and {limit:,} runs of each are asked for; {_MOST:,} is the most"
+            )
+        asked = [ScheduleKey(*key) for key in keys]
+        own = [key for key in asked if self._scope.tenant in (None, key.tenant)]
+        return Op(lambda tx: schedules.runs_of(tx, own, limit))
+
+    aruns = runs.awaiting
+
+    @writes
+    def create(
+        self, /, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
+    ) -> Op[Schedule]:
+        """Create a schedule at run time: `create("digest", mail.job("all"), cron="0 8 * * *", zone="Asia/Tokyo")`.
+
+        `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick. Given a task
+        rather than a job, `kwargs` are its arguments. The schedule is of the tenant of its jobs.
+        """
+        by, job = Operator(actor, reason), self._own(job)
+        timing = {key: value for key, value in when.items() if key != "kwargs"}
+        request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
+        spec = plan(name, request, tick_argument=tick, **timing)
+        self._check_webhooks([spec])
+        return Op(lambda tx: schedules.create_schedule(tx, spec, by))
+
+    acreate = create.awaiting
+
+    @writes
+    def edit(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: Seconds | None = None,
+        zone: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        missed: Missed | None = None,
+        max_missed: int | None = None,
+        overlap: Overlap | None = None,
+        jitter: Seconds | None = None,
+        cooldown: Seconds | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> Op[Schedule]:
+        """Change a schedule; what is None stays. Redeployed code does not overwrite these changes.
+
+        A change of the time applies from now on: past ticks are not repeated. An edit can also fix a broken schedule.
+        """
+        given = {key: value for key, value in locals().items() if key not in ("self", "name", "actor", "reason")}
+        given.pop("arguments")
+
+        def change(schedule: Schedule) -> ScheduleSpec:
+            payload = None
+            if arguments is not None:
+                payload = payload_for(self._tasks.get(schedule.task), schedule, arguments)
+            return changed(schedule, payload=payload, **given)
+
+        return Op(lambda tx: schedules.edit_schedule(tx, self._key(name), change, Operator(actor, reason)))
+
+    aedit = edit.awaiting
+
+    @writes
+    def pause(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
+        """Stop firing until `resume`. Jobs that it has enqueued continue."""
+        return Op(lambda tx: schedules.pause_schedule(tx, self._key(name), Operator(actor, reason)))
+
+    apause = pause.awaiting
+
+    @writes
+    def resume(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
+        """Resume firing from the next tick on."""
+        return Op(lambda tx: schedules.resume_schedule(tx, self._key(name), Operator(actor, reason)))
+
+    aresume = resume.awaiting
+
+    @writes
+    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[None]:
+        """Delete a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
+        return Op(lambda tx: schedules.delete_schedule(tx, self._key(name), Operator(actor, reason)))
+
+    adelete = delete.awaiting
+
+    @writes
+    def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> Op[RanNow]:
+        """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
+        return Op(lambda tx: firing.run_now(tx, self._key(name), Operator(actor, reason)))
+
+    arun_now = run_now.awaiting
+
+    @writes
+    def backfill(
+        self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
+    ) -> Op[Backfill]:
+        """Make the jobs of past ticks that have none, from `start` up to but without `end`; at most 1,000 at once."""
+        by = Operator(actor, reason)
+        first, last = check_instant("start", start), check_instant("end", end)
+        return Op(lambda tx: firing.backfill(tx, self._key(name), first, last, by, dry_run=dry_run))
+
+    abackfill = backfill.awaiting
+
+    @reads
+    def next_runs(self, name: str, count: int = 5) -> Op[builtins.list[datetime]]:
+        """Return when it fires next, on its zone's clock; nothing while it is paused or broken."""
+        _count(count)
+
+        async def look(tx: Tx) -> builtins.list[datetime]:
+            schedule = await schedules.get_schedule(tx, self._key(name))
+            if schedule.state is not ScheduleState.ACTIVE:
+                return []
+            return [
+                local_time(t, schedule.zone) for t in islice(ticks_after(schedule.timing, schedule.last_tick), count)
+            ]
+
+        return Op(look)
+
+    anext_runs = next_runs.awaiting
+
+    def _key(self, name: str) -> ScheduleKey:
+        return ScheduleKey(self._scope.home, name)
+
+    def _own(self, job: JobRequest[Any] | Task[Any, Any]) -> JobRequest[Any] | Task[Any, Any]:
+        """Return a job as the tenant's own."""
+        if self._scope.tenant is None:
+            return job
+        options = job.call_options if isinstance(job, Task) else job.options
+        mine = replace(options, tenant=self._scope.of(options.tenant))
+        if isinstance(job, Task):
+            return job._with(mine)
+        self._check(job)
+        return job.with_options(mine)
+
+    def _check_webhooks(self, specs: Sequence[ScheduleSpec]) -> None:
+        for spec in specs:
+            if (url := webhook_of(spec.options)) is not None:
+                self._check_url(url)
+
+
+class Schedules(StoredSchedules):
+    """The schedules of one app: those that its code declares, and all that are stored.
+
+    Their names default to those of their tasks.
+    """
 
     def __init__(
         self,
@@ -53,16 +250,12 @@ class Schedules:
         tasks: dict[str, Task[Any, Any]],
         register: Callable[[Callable[..., Any]], Task[Any, Any]],
         check_url: Callable[[str], object],
+        check: Callable[[JobRequest[Any]], None],
     ) -> None:
-        """`check_url` refuses a webhook URL that is not allowed."""
-        self._store = store
-        self._tasks = tasks
+        super().__init__(store, tasks, check_url, check)
         self._register = register
-        self._check_url = check_url
-        self._declared: dict[str, ScheduleSpec] = {}
-        self._declarers: dict[str, Task[Any, Any]] = {}
-
-    # -- in code
+        self._declared: dict[ScheduleKey, ScheduleSpec] = {}
+        self._declarers: dict[ScheduleKey, Task[Any, Any]] = {}
 
     def cron(
         self,
@@ -151,8 +344,15 @@ class Schedules:
 
     aensure = ensure.awaiting
 
+    def preview(self, cron: str, *, zone: str = "UTC", after: datetime, count: int = 5) -> builtins.list[datetime]:
+        """Return when an expression would fire. InvalidInput says what is wrong with it."""
+        timing = Timing(expression=cron, every=None, zone=zone)
+        found = islice(ticks_after(timing, check_instant("after", after)), _count(count))
+        return [local_time(tick, zone) for tick in found]
+
     def declarations(self) -> builtins.list[Op[None]]:
         """Return the operations that a worker runs when it starts."""
+        # URLs are checked here and not when they are declared: the app's policy may be set later in the code.
         self._check_webhooks(self.declared)
         return [Op(self._ensure)] if self._declared else []
 
@@ -165,14 +365,8 @@ class Schedules:
         return Op(lambda tx: schedules.ensure_schedules(tx, specs))
 
     def _storing(self, spec: ScheduleSpec) -> Op[builtins.list[str]]:
-        self._require_unnamed(spec.name)
+        self._require_unnamed(spec.key)
         return self._ensuring([spec])
-
-    def _check_webhooks(self, specs: Sequence[ScheduleSpec]) -> None:
-        # Not when they are declared: the app's policy may be set later in the code.
-        for spec in specs:
-            if (url := webhook_of(spec.options)) is not None:
-                self._check_url(url)
 
     def _decorator(
         self, name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], timing: dict[str, Any]
@@ -217,343 +411,16 @@ class Schedules:
         return spec, request.task
 
     def _declare(self, spec: ScheduleSpec, task: Task[Any, Any]) -> None:
-        self._require_unnamed(spec.name)
-        self._declared[spec.name], self._declarers[spec.name] = spec, task
+        self._require_unnamed(spec.key)
+        self._declared[spec.key], self._declarers[spec.key] = spec, task
 
-    def _require_unnamed(self, name: str) -> None:
-        if (earlier := self._declarers.get(name)) is not None and self._is_current(earlier):
-            raise ConfigError(f"there are two schedules named {name!r}; give one of them another name=")
+    def _require_unnamed(self, key: ScheduleKey) -> None:
+        if (earlier := self._declarers.get(key)) is not None and self._is_current(earlier):
+            raise ConfigError(f"there are two schedules named {key.name!r}; give one of them another name=")
 
     def _is_current(self, task: Task[Any, Any]) -> bool:
         """Return whether a task is still the one of its name; a cell of a notebook that runs again replaces it."""
         return task.name not in self._tasks or self._tasks[task.name].fn is task.fn
-
-    # -- at run time
-
-    @reads
-    def list(self) -> Op[builtins.list[Schedule]]:
-        """Return every schedule of the store, by name."""
-        return Op(schedules.list_schedules)
-
-    alist = list.awaiting
-
-    @reads
-    def get(self, name: str) -> Op[Schedule]:
-        """Return one schedule. NotFound if there is none."""
-        return Op(lambda tx: schedules.get_schedule(tx, name))
-
-    aget = get.awaiting
-
-    @reads
-    def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[tuple[int, str]]]:
-        """Return the newest ticks that made a job, in microseconds, each with that job's id."""
-        return Op(lambda tx: schedules.ticks_of(tx, name, limit))
-
-    aticks = ticks.awaiting
-
-    @reads
-    def runs(self, names: Sequence[str], limit: int = 20) -> Op[dict[str, builtins.list[ScheduledRun]]]:
-        """Return the newest ticks of each of these schedules that made a job, with the state of that job."""
-        if len(names) > _MOST or not 1 <= limit <= _MOST:
-            raise InvalidInput(
-                f"{len(names):,} schedules and {limit:,} runs of each are asked for; {_MOST:,} is the most"
-            )
-        asked = [check_name("the schedule's name", name) for name in names]
-        return Op(lambda tx: schedules.runs_of(tx, asked, limit))
-
-    aruns = runs.awaiting
-
-    @writes
-    def create(
-        self, /, name: str, job: JobRequest[Any] | Task[Any, Any], *, actor: str = "app", reason: str = "", **when: Any
-    ) -> Op[Schedule]:
-        """Create a schedule at run time: `create("digest", mail.job("all"), cron="0 8 * * *", zone="Asia/Tokyo")`.
-
-        `cron` or `every` says when, the rest is as for `@app.cron`. The first run is at the next tick. Given a task
-        rather than a job, `kwargs` are its arguments.
-        """
-        by = Operator(actor, reason)
-        timing = {key: value for key, value in when.items() if key != "kwargs"}
-        request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
-        spec = plan(name, request, tick_argument=tick, **timing)
-        self._check_webhooks([spec])
-        return Op(lambda tx: schedules.create_schedule(tx, spec, by))
-
-    acreate = create.awaiting
-
-    @writes
-    def edit(
-        self,
-        name: str,
-        *,
-        cron: str | None = None,
-        every: Seconds | None = None,
-        zone: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        missed: Missed | None = None,
-        max_missed: int | None = None,
-        overlap: Overlap | None = None,
-        jitter: Seconds | None = None,
-        cooldown: Seconds | None = None,
-        actor: str = "app",
-        reason: str = "",
-    ) -> Op[Schedule]:
-        """Change a schedule; what is None stays. Redeployed code does not overwrite these changes.
-
-        A change of the time applies from now on: past ticks are not repeated. An edit can also fix a broken schedule.
-        """
-        given = {key: value for key, value in locals().items() if key not in ("self", "name", "actor", "reason")}
-        given.pop("arguments")
-
-        def change(schedule: Schedule) -> ScheduleSpec:
-            payload = None
-            if arguments is not None:
-                payload = payload_for(self._tasks.get(schedule.task), schedule, arguments)
-            return changed(schedule, payload=payload, **given)
-
-        return Op(lambda tx: schedules.edit_schedule(tx, name, change, Operator(actor, reason)))
-
-    aedit = edit.awaiting
-
-    @writes
-    def pause(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
-        """Stop firing until `resume`. Jobs that it has enqueued continue."""
-        return Op(lambda tx: schedules.pause_schedule(tx, name, Operator(actor, reason)))
-
-    apause = pause.awaiting
-
-    @writes
-    def resume(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
-        """Resume firing from the next tick on."""
-        return Op(lambda tx: schedules.resume_schedule(tx, name, Operator(actor, reason)))
-
-    aresume = resume.awaiting
-
-    @writes
-    def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[None]:
-        """Delete a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
-        return Op(lambda tx: schedules.delete_schedule(tx, name, Operator(actor, reason)))
-
-    adelete = delete.awaiting
-
-    @writes
-    def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> Op[RanNow]:
-        """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
-        return Op(lambda tx: firing.run_now(tx, name, Operator(actor, reason)))
-
-    arun_now = run_now.awaiting
-
-    @writes
-    def backfill(
-        self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
-    ) -> Op[Backfill]:
-        """Make the jobs of past ticks that have none, from `start` up to but without `end`; at most 1,000 at once."""
-        by = Operator(actor, reason)
-        first, last = check_instant("start", start), check_instant("end", end)
-        return Op(lambda tx: firing.backfill(tx, name, first, last, by, dry_run=dry_run))
-
-    abackfill = backfill.awaiting
-
-    @reads
-    def next_runs(self, name: str, count: int = 5) -> Op[builtins.list[datetime]]:
-        """Return when it fires next, on its zone's clock; nothing while it is paused or broken."""
-        _count(count)
-
-        async def look(tx: Tx) -> builtins.list[datetime]:
-            schedule = await schedules.get_schedule(tx, name)
-            if schedule.state is not ScheduleState.ACTIVE:
-                return []
-            return [
-                local_time(t, schedule.zone) for t in islice(ticks_after(schedule.timing, schedule.last_tick), count)
-            ]
-
-        return Op(look)
-
-    anext_runs = next_runs.awaiting
-
-    def preview(self, cron: str, *, zone: str = "UTC", after: datetime, count: int = 5) -> builtins.list[datetime]:
-        """Return when an expression would fire. InvalidInput says what is wrong with it."""
-        timing = Timing(expression=cron, every=None, zone=zone)
-        found = islice(ticks_after(timing, check_instant("after", after)), _count(count))
-        return [local_time(tick, zone) for tick in found]
-
-
-class TenantSchedules:
-    """The schedules of one tenant: `app.scoped("acme").schedules`. What code declares is the app's own and not here.
-
-    In the store a tenant's schedule is named `acme/nightly`, and so it is in the app's own list; here it is `nightly`.
-    Its jobs are the tenant's. That name is the whole key: two tenants can each have a schedule `nightly`.
-    """
-
-    def __init__(
-        self,
-        store: Callable[[], Store],
-        schedules: Schedules,
-        scope: Scope,
-        check: Callable[[JobRequest[Any]], None],
-    ) -> None:
-        self._store = store
-        self._all = schedules
-        self._scope = scope
-        self._check = check
-        self._prefix = f"{scope.home}{_BETWEEN}"
-
-    @composed
-    async def list(self, line: Line) -> builtins.list[Schedule]:
-        """Return every schedule of the tenant, by name."""
-        return self._own_of(await line.read(self._listing()))
-
-    alist = list.awaiting
-
-    @composed
-    async def get(self, line: Line, name: str) -> Schedule:
-        """Return one schedule. NotFound if there is none."""
-        return self._shown(await self._found(line, name))
-
-    aget = get.awaiting
-
-    @composed
-    async def create(
-        self,
-        line: Line,
-        /,
-        name: str,
-        job: JobRequest[Any] | Task[Any, Any],
-        *,
-        actor: str = "app",
-        reason: str = "",
-        **when: Any,
-    ) -> Schedule:
-        """Create a schedule whose jobs are the tenant's: `create("digest", mail.job("all"), cron="0 8 * * *")`."""
-        key, own = self._key(name), self._own(job)
-        made = await line.call(self._all.create, self._all.acreate, key, own, actor=actor, reason=reason, **when)
-        return self._shown(made)
-
-    acreate = create.awaiting
-
-    @composed
-    async def edit(self, line: Line, /, name: str, *, actor: str = "app", reason: str = "", **changes: Any) -> Schedule:
-        """Change a schedule, as `app.schedules.edit` does."""
-        key = (await self._found(line, name)).name
-        edited = await line.call(self._all.edit, self._all.aedit, key, actor=actor, reason=reason, **changes)
-        return self._shown(edited)
-
-    aedit = edit.awaiting
-
-    @composed
-    async def pause(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
-        """Stop firing until `resume`."""
-        key = (await self._found(line, name)).name
-        return self._shown(await line.call(self._all.pause, self._all.apause, key, actor=actor, reason=reason))
-
-    apause = pause.awaiting
-
-    @composed
-    async def resume(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> Schedule:
-        """Resume firing from the next tick on."""
-        key = (await self._found(line, name)).name
-        return self._shown(await line.call(self._all.resume, self._all.aresume, key, actor=actor, reason=reason))
-
-    aresume = resume.awaiting
-
-    @composed
-    async def delete(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> None:
-        """Delete a schedule; its jobs stay."""
-        key = (await self._found(line, name)).name
-        await line.call(self._all.delete, self._all.adelete, key, actor=actor, reason=reason)
-
-    adelete = delete.awaiting
-
-    @composed
-    async def run_now(self, line: Line, name: str, *, actor: str = "app", reason: str = "") -> RanNow:
-        """Make a job now, under the overlap policy."""
-        key = (await self._found(line, name)).name
-        return await line.call(self._all.run_now, self._all.arun_now, key, actor=actor, reason=reason)
-
-    arun_now = run_now.awaiting
-
-    @composed
-    async def backfill(
-        self,
-        line: Line,
-        name: str,
-        start: datetime,
-        end: datetime,
-        *,
-        dry_run: bool = False,
-        actor: str = "app",
-        reason: str = "",
-    ) -> Backfill:
-        """Make the jobs of past ticks that have none, as `app.schedules.backfill` does."""
-        key = (await self._found(line, name)).name
-        said: Any = {"dry_run": dry_run, "actor": actor, "reason": reason}
-        return await line.call(self._all.backfill, self._all.abackfill, key, start, end, **said)
-
-    abackfill = backfill.awaiting
-
-    @composed
-    async def ticks(self, line: Line, name: str, limit: int = 20) -> builtins.list[tuple[int, str]]:
-        """Return the newest ticks that made a job, each with that job's id."""
-        key = (await self._found(line, name)).name
-        return await line.call(self._all.ticks, self._all.aticks, key, limit)
-
-    aticks = ticks.awaiting
-
-    @composed
-    async def runs(self, line: Line, names: Sequence[str], limit: int = 20) -> dict[str, builtins.list[ScheduledRun]]:
-        """Return the newest ticks of each of these schedules that made a job, with the state of that job."""
-        own = {one.name for one in self._own_of(await line.read(self._listing()))} & set(names)
-        keys = [self._key(name) for name in sorted(own)]
-        found = await line.call(self._all.runs, self._all.aruns, keys, limit)
-        return {name.removeprefix(self._prefix): runs for name, runs in found.items()}
-
-    aruns = runs.awaiting
-
-    @composed
-    async def next_runs(self, line: Line, name: str, count: int = 5) -> builtins.list[datetime]:
-        """Return when it fires next."""
-        key = (await self._found(line, name)).name
-        return await line.call(self._all.next_runs, self._all.anext_runs, key, count)
-
-    anext_runs = next_runs.awaiting
-
-    def _key(self, name: str) -> str:
-        if _BETWEEN in self._scope.home:
-            raise InvalidInput(f"tenant {self._scope.home!r} has a {_BETWEEN} in its name, and can have no schedules")
-        return check_name("the schedule's name, with its tenant's,", self._prefix + check_name("the name", name))
-
-    async def _found(self, line: Line, name: str) -> Schedule:
-        """Read a schedule of the tenant. One that an operator made under its name for others' jobs is not its own."""
-        key = self._key(name)
-        schedule = await line.read(Op(lambda tx: schedules.get_schedule(tx, key)))
-        if not self._is_own(schedule):
-            raise NotFound("schedule", schedule.name)
-        return schedule
-
-    def _listing(self) -> Op[builtins.list[Schedule]]:
-        return Op(lambda tx: schedules.list_schedules(tx, self._prefix))
-
-    def _own_of(self, found: builtins.list[Schedule]) -> builtins.list[Schedule]:
-        return [self._shown(one) for one in found if self._is_own(one)]
-
-    def _is_own(self, schedule: Schedule) -> bool:
-        if _BETWEEN in self._scope.home or not schedule.name.startswith(self._prefix):
-            return False
-        return bool(json.loads(schedule.options).get("tenant") == self._scope.home)
-
-    def _shown(self, schedule: Schedule) -> Schedule:
-        return replace(schedule, name=schedule.name.removeprefix(self._prefix))
-
-    def _own(self, job: JobRequest[Any] | Task[Any, Any]) -> JobRequest[Any] | Task[Any, Any]:
-        options = job.call_options if isinstance(job, Task) else job.options
-        self._scope.of(options.tenant)
-        mine = replace(options, tenant=self._scope.home)
-        if isinstance(job, Task):
-            return job._with(mine)
-        self._check(job)
-        return job.with_options(mine)
 
 
 def _count(count: int) -> int:

@@ -44,6 +44,7 @@ _ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
 _MOST_ROUTES: Final = 10_000
 _HOOKED: Final = ("state", "reason", "result", "error")
 """The facts of an ended job that a hook may take, besides its id."""
+_TITLE_BYTES: Final = 256
 _On: TypeAlias = Literal["success", "failure", "end"]
 
 
@@ -87,6 +88,7 @@ def _checked(request: JobRequest[Any], tenant: str) -> JobSpec:
         hooks=_hooks(task, tenant if call.tenant is None else call.tenant),
         fair=_fair(call),
         created_by="engine" if call.created_by is None else check_creator(call.created_by),
+        title=None if call.title is None else check_name("title", call.title, limit=_TITLE_BYTES),
         **_times(call),
     )
 

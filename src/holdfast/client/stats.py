@@ -30,7 +30,7 @@ from ..runtime.draining import run_blocking
 from ..storage.disk import log_bytes
 from ..storage.ops.jobs import queries
 from ..storage.ops.stats import errors, rollup, stats
-from ..storage.ops.workers import leadership
+from ..storage.ops.workers import workers
 from ..storage.port import Op, Row, Store, Tx
 from ..worker.maintenance.stats_roller import StatsRoller
 from .calls import composed, reads
@@ -200,7 +200,7 @@ class Stats:
     @reads
     def leaders(self) -> Op[dict[str, str]]:
         """Return the worker that leads each role, by its id, as long as its lease holds."""
-        return Op(leadership.leaders)
+        return Op(workers.leaders)
 
     aleaders = leaders.awaiting
 

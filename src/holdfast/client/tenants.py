@@ -24,7 +24,7 @@ from .limits import TenantLimits
 from .outbox import Outboxes
 from .queues import TenantQueues
 from .quotas import Quotas
-from .schedules import TenantSchedules
+from .schedules import StoredSchedules
 from .scope import Scope
 from .signals import Signals
 from .stats import TenantErrors
@@ -57,7 +57,7 @@ class Scoped:
         self.artifacts: Final = Artifacts(app.open, scope)
         self.budgets: Final = Budgets(app.open, scope)
         self.quotas: Final = Quotas(app.open, scope)
-        self.schedules: Final = TenantSchedules(app.open, app.schedules, scope, app._check)
+        self.schedules: Final = StoredSchedules(app.open, app._tasks, app._check_url, app._check, scope)
         self.queues: Final = TenantQueues(app.open, tenant)
         self.limits: Final = TenantLimits(app.open, tenant)
         self.errors: Final = TenantErrors(app.open, tenant)

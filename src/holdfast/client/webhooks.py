@@ -18,7 +18,7 @@ from ..outbound.policy import Policy, parse
 from ..rules.signing import key_of, new_secret
 from ..rules.webhooks import called_endpoint, check_kinds, origin_of, trial_message
 from ..storage.ops.audit import audit
-from ..storage.ops.webhooks import endpoints, webhook_health, webhooks
+from ..storage.ops.webhooks import endpoints, webhooks
 from ..storage.ops.webhooks.endpoints import CONCURRENCY
 from ..storage.port import Op, Store, Tx
 from ..tasks.options import Seconds
@@ -127,7 +127,7 @@ class Webhooks:
         n, asked = _page(limit), [check_name("the endpoint's id", id) for id in ids]
         if len(asked) > MOST:
             raise InvalidInput(f"{len(asked):,} endpoints are asked for; ask for at most {MOST:,} at once")
-        return Op(lambda tx: webhook_health.health_of(tx, asked, self._scope.tenant, n))
+        return Op(lambda tx: endpoints.health_of(tx, asked, self._scope.tenant, n))
 
     ahealth = health.awaiting
 

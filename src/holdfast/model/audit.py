@@ -18,6 +18,8 @@ class AuditRecord:
     reason: str
     before: str | None
     after: str | None
+    tenant: str
+    """The tenant of the target; empty for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,4 +36,4 @@ class AuditFilter:
     before: str | None = None
     limit: int = 50
     tenant: str | None = None
-    """Only what was done to this tenant's jobs and flows."""
+    """Only what was done to targets of this tenant, or with "" of none."""

@@ -97,6 +97,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that are enqueued when it ends: a JSON list of `Hook`."""
     created_by: str = "engine"
     """The creator: `token:NAME`, `schedule:NAME`, `job:ID`, an operator, a name that the program gives, or `code`."""
+    title: str | None = None
+    """A title for people."""
 
     @property
     def is_keyless(self) -> bool:
@@ -214,6 +216,7 @@ class JobRecord:
     """None if it was enqueued before this was recorded."""
     past_attempts: int = 0
     """The attempts from before a retry reset them to zero."""
+    title: str | None = None
 
     @property
     def total_attempts(self) -> int:

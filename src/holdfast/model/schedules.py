@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 Missed: TypeAlias = Literal["skip", "one", "all"]
 Overlap: TypeAlias = Literal["allow", "skip", "cancel_previous"]
@@ -22,6 +22,17 @@ class ScheduleState(StrEnum):
     """Its expression could not be read; edit it to fix it."""
 
 
+class ScheduleKey(NamedTuple):
+    """What a schedule is found by: two tenants may each have one of the same name."""
+
+    tenant: str
+    """Empty for a schedule of no tenant."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} of tenant {self.tenant}" if self.tenant else self.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """The times of a schedule: a cron expression in a zone, or an interval from an anchor on."""
@@ -36,6 +47,8 @@ class Timing:
 class ScheduleSpec:
     """The definition of a schedule, complete and checked."""
 
+    tenant: str = ""
+    """The tenant of its jobs."""
     name: str
     task: str
     payload: str
@@ -53,11 +66,15 @@ class ScheduleSpec:
     cooldown: int
 
     @property
+    def key(self) -> ScheduleKey:
+        return ScheduleKey(self.tenant, self.name)
+
+    @property
     def timing(self) -> Timing:
         return Timing(expression=self.expression, every=self.every, zone=self.zone)
 
 
-FIELDS: Final = tuple(name for name in ScheduleSpec.__slots__ if name != "name")
+FIELDS: Final = tuple(name for name in ScheduleSpec.__slots__ if name not in ScheduleKey._fields)
 """The fields that may be changed, in the order of the columns."""
 TIMING_FIELDS: Final = frozenset({"expression", "every", "zone"})
 
@@ -66,6 +83,8 @@ TIMING_FIELDS: Final = frozenset({"expression", "every", "zone"})
 class Schedule:
     """A schedule's whole row, in the order of its columns."""
 
+    tenant: str
+    """The tenant of its jobs."""
     name: str
     task: str
     payload: str
@@ -99,6 +118,10 @@ class Schedule:
     updated_at: int
 
     @property
+    def key(self) -> ScheduleKey:
+        return ScheduleKey(self.tenant, self.name)
+
+    @property
     def timing(self) -> Timing:
         return Timing(expression=self.expression, every=self.every, zone=self.zone, anchor=self.anchor)
 
@@ -106,7 +129,7 @@ class Schedule:
     def spec(self) -> ScheduleSpec:
         """Return its definition, without its state and history."""
         given: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
-        return ScheduleSpec(name=self.name, **given)
+        return ScheduleSpec(tenant=self.tenant, name=self.name, **given)
 
 
 @dataclass(frozen=True, slots=True)

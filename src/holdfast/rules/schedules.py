@@ -94,12 +94,12 @@ def jitter_of(name: str, tick: int, jitter: int) -> int:
 
 
 # Fields that are left out: each job has its own, or the row has a column.
-_OWN: Final = ("id", "task", "payload", "explicit_id", "at", "delay", "deadline_at", "trace", "created_by")
+_OWN: Final = ("id", "task", "payload", "explicit_id", "at", "delay", "deadline_at", "trace", "tenant", "created_by")
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 def options_of(spec: JobSpec) -> str:
-    """Return a job's options as JSON, without its queue, which has its own column."""
+    """Return a job's options as JSON, without its queue and its tenant, which have columns."""
     fields = msgspec.to_builtins(spec)
     route = {name: value for name, value in fields.pop("route").items() if value and name != "queue"}
     route["requires"] = sorted(route.get("requires", ()))
@@ -122,9 +122,9 @@ def job_of(schedule: Schedule, tick: int, now: int, job_id: str) -> JobSpec:
         options: dict[str, Any] = json.loads(schedule.options)
         options["route"] = {**options.get("route", {}), "queue": schedule.queue}
         payload = _payload(schedule, tick)
-        start = tick + jitter_of(schedule.name, tick, schedule.jitter)
+        start = tick + jitter_of(str(schedule.key), tick, schedule.jitter)
         own = {"id": job_id, "task": schedule.task, "payload": payload, "at": start if start > now else None,
-               "created_by": f"schedule:{schedule.name}"}  # fmt: skip
+               "tenant": schedule.tenant, "created_by": f"schedule:{schedule.name}"}  # fmt: skip
         return msgspec.convert({**options, **own}, JobSpec)
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         raise InvalidInput(f"schedule {schedule.name!r} can make no job ({wrong}); edit or recreate it") from wrong

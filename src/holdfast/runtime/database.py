@@ -13,9 +13,8 @@ from ..config import Config
 from ..model.store import Capabilities
 from ..storage import migrate
 from ..storage.migrate import Dialect
-from ..storage.ops import verifying
 from ..storage.ops.jobs import queries
-from ..storage.ops.verifying import Finding
+from ..storage.ops.store import Finding, applied_migrations, probe_write, verify
 from ..storage.port import Op, Value
 from .opening import create_if_missing, dialect_of, open_store
 
@@ -55,7 +54,7 @@ class Database:
 
     def steps(self) -> list[Step]:
         """Return every migration, in order, including those that a newer Holdfast has applied."""
-        applied = {found.version: found for found in self._store.read(Op(verifying.applied_migrations))}
+        applied = {found.version: found for found in self._store.read(Op(applied_migrations))}
         known = migrate.migrations(self.dialect)
         steps = [Step(m.version, m.name, applied[m.version].at if m.version in applied else None) for m in known]
         newer = applied.keys() - {m.version for m in known}
@@ -81,7 +80,7 @@ class Database:
         if wrong:
             return [Finding("the schema is the one of this Holdfast", wrong)]
         expected = migrate.objects(self.dialect)
-        return self._store.read(Op(lambda tx: verifying.verify(tx, expected), slow=True))
+        return self._store.read(Op(lambda tx: verify(tx, expected), slow=True))
 
     def describe(self) -> dict[str, Value]:
         """Return versions, settings and sizes."""
@@ -94,7 +93,7 @@ class Database:
     def probe_write(self) -> float:
         """Make a test write; return the seconds it took."""
         began = time.perf_counter()
-        self._store.write(Op(verifying.probe_write))
+        self._store.write(Op(probe_write))
         return time.perf_counter() - began
 
     def clock_difference(self) -> float:

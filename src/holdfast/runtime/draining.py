@@ -20,7 +20,7 @@ from ..model.limits import ActiveLimits
 from ..model.outcomes import Cancelled, Done, Expired, Failed, Finish, Lost, Outcome, Parked, Suspended
 from ..model.webhooks import QUEUE
 from ..storage.ops.flows import dependency_resolution
-from ..storage.ops.jobs import deadlines, queries
+from ..storage.ops.jobs import finishing, queries
 from ..storage.ops.jobs.claims import Turn
 from ..storage.ops.routing.grants import expire_grants
 from ..storage.ops.routing.routes import special_routes
@@ -191,7 +191,7 @@ class _Drainer:
 
     async def work(self) -> None:
         """Record and claim until there is nothing to record or claim and nothing runs."""
-        await self._store.awrite(Op(deadlines.expire_jobs))
+        await self._store.awrite(Op(finishing.expire_jobs))
         await self._store.awrite(Op(waking.wake_due))
         while True:
             self._claimer.wake.clear()

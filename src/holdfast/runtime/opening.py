@@ -88,7 +88,7 @@ def dialect_of(config: Config) -> Dialect:
 def create_if_missing(config: Config) -> bool:
     """Create a Postgres database, or check whether opening will create a file; True if it was missing."""
     if dialect_of(config) == "postgres":
-        from ..storage.postgres.databases import create_database
+        from ..storage.postgres.migrations import create_database
 
         return create_database(config.store)
     file = database_file(config)

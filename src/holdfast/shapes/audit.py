@@ -17,6 +17,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     target_kind: str
     target: str
+    tenant: str
     reason: str
     before: Withheld
     after: Withheld
@@ -31,6 +32,7 @@ def of_record(record: AuditRecord, *, payload: bool = True) -> Record:
         action=record.action,
         target_kind=record.target_kind,
         target=record.target,
+        tenant=record.tenant,
         reason=record.reason,
         before=decoded(record.before) if payload else None,
         after=decoded(record.after) if payload else None,

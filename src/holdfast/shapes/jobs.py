@@ -37,6 +37,7 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     created_by: str | None
     """The creator; null for jobs that were enqueued before it was recorded."""
+    title: str | None
     not_before: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -211,6 +212,7 @@ def _common(job: JobRecord) -> dict[str, Any]:
         "max_attempts": job.max_attempts or None,
         "created_at": instant_of(job.created_at),
         "created_by": job.created_by,
+        "title": job.title,
         "not_before": instant_of(job.not_before),
         "started_at": instant_of(job.started_at),
         "finished_at": instant_of(job.finished_at),

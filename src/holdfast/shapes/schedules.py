@@ -19,6 +19,7 @@ from .values import Instant, Withheld, decoded, instant_of, seconds_of
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """When it fires and what it makes. Durations are seconds."""
 
+    tenant: str
     name: str
     state: ScheduleState
     cron: str | None
@@ -86,6 +87,7 @@ def of_schedule(schedule: ScheduleRecord, *, payload: bool = True) -> Schedule:
     """A schedule whole. Without `payload` its arguments are withheld, and the URL that its jobs tell of themselves."""
     s = schedule
     return Schedule(
+        tenant=s.tenant,
         name=s.name,
         state=s.state,
         cron=s.expression,

@@ -1,8 +1,8 @@
 """Named SQL from the `.sql` files beside this module.
 
 A file holds statements, each opened by `-- name: verb_noun`. A statement lives in `common/`, or in both dialect
-folders with a comment that says why they differ. The loader rewrites `:name` to the driver's style and expands four
-words, `:now`, `@job`, `@wanted` and, on SQLite, `from @rows`; nothing else is assembled.
+folders with a comment that says why they differ. The loader rewrites `:name` to the driver's style and expands a few
+words: `:now`, `@wanted`, on SQLite `from @rows`, and the column lists of `job_fields`. Nothing else is assembled.
 """
 
 from __future__ import annotations
@@ -14,20 +14,11 @@ from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Final
 
-# The order in which a job's row is read; model.job.Job has the same fields.
-JOB_COLUMNS: Final = (
-    "id", "task", "queue", "route", "tenant", "state", "due", "priority", "rank", "not_before", "reason", "lane",
-    "payload", "tags", "trace", "attempts", "max_attempts", "retry", "timeout", "deadline", "generation", "epoch",
-    "owner", "claim", "claimed_at", "suspect", "alone", "crashes", "cancel_at", "cancel_reason",
-    "dedupe_scope", "dedupe_key", "dedupe_until", "created_at", "started_at", "finished_at", "finished_epoch",
-    "error", "result", "limits", "holds", "flow", "member", "linked", "inputs",
-    "created_by", "past_attempts",
-)  # fmt: skip
+from . import job_fields
 
 _HEADER = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*--.*$\n?", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
-_JOB = re.compile(r"@job(?:\((\w+)\))?")
 _WANTED = re.compile(r"@wanted\((\w+)\)")
 _ROWS = re.compile(r"\s+from @rows")
 # Conditions of a job filter beyond those that a statement's index answers. A missing filter is null; the cast gives
@@ -118,7 +109,7 @@ class Statements:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Return the statements of one `.sql` file by name, comments removed and `@job` expanded."""
+    """Return the statements of one `.sql` file by name, comments removed and column lists in full."""
     pieces = _HEADER.split(text)
     names, bodies = pieces[1::2], pieces[2::2]
     if len(set(names)) != len(names):
@@ -128,8 +119,7 @@ def parse(text: str) -> dict[str, str]:
 
 def _expand(body: str) -> str:
     body = _COMMENT.sub("", body).strip().removesuffix(";")
-    body = _WANTED.sub(lambda m: _FILTER.format(m[1]), body)
-    return _JOB.sub(lambda m: ", ".join(f"{m[1]}.{c}" if m[1] else c for c in JOB_COLUMNS), body)
+    return job_fields.expand(_WANTED.sub(lambda m: _FILTER.format(m[1]), body))
 
 
 def _folder(name: str) -> dict[str, str]:

@@ -125,6 +125,8 @@ class CallOptions:
     on_duplicate: OnDuplicate = "existing"
     tenant: str | None = None
     tags: Tags = ()
+    title: str | None = None
+    """Title for people, such as "Invoice 4711 of Ada", shown with the job."""
     concurrency_key: str | None = None
     concurrency: int | None = None
     fair_key: str | None = None

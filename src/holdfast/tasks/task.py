@@ -176,6 +176,7 @@ class Task(Generic[P, R]):
         on_duplicate: OnDuplicate | EllipsisType = ...,
         tenant: str | EllipsisType | None = ...,
         tags: Tags | EllipsisType = ...,
+        title: str | EllipsisType | None = ...,
         concurrency_key: str | EllipsisType | None = ...,
         concurrency: int | EllipsisType | None = ...,
         fair_key: str | EllipsisType | None = ...,
@@ -207,7 +208,8 @@ class Task(Generic[P, R]):
         budgets before it starts. `requires` adds capabilities that a worker must have, `affinity` names what it
         prefers to find loaded, `version` which versions of the task may run it, such as ">=2,<3". `webhook` is a URL
         that receives the job's events, all or only `webhook_events`, such as ("job.failed",). `created_by` is the
-        creator stored with the job, such as "user:ada". `connection` is your own open transaction to enqueue in.
+        creator stored with the job, such as "user:ada", `title` a title for people. `connection` is your own open
+        transaction to enqueue in.
         """
         given = {name: value for name, value in locals().items() if value is not ...}
         del given["self"]

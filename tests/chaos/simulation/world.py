@@ -14,8 +14,8 @@ from random import Random
 
 from holdfast.clock import SECOND
 from holdfast.ids import ids
-from holdfast.storage.ops import verifying
 from holdfast.storage.ops.jobs import queries
+from holdfast.storage.ops.store import verify
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
 from holdfast.worker.settings import WorkerSettings
@@ -238,7 +238,7 @@ async def _count_unfinished(tx: Tx) -> int:
 
 
 async def _gather(tx: Tx) -> tuple[object, ...]:
-    return await rows(tx, await _shape(tx)), await queries.clock(tx), tuple(await verifying.verify(tx, ()))
+    return await rows(tx, await _shape(tx)), await queries.clock(tx), tuple(await verify(tx, ()))
 
 
 _known_shape: list[object] = []

@@ -37,12 +37,12 @@ LINKS = (
         "A flow counts one member's end twice, and ends before its last member has.",
         (
             Edit(
-                f"{_SQLITE}/flow.sql",
+                f"{_SQLITE}/flows.sql",
                 "delete from holdfast_hop where job_id in (select value from json_each(:ids)) returning job_id",
                 "update holdfast_hop set at = at where job_id in (select value from json_each(:ids)) returning job_id",
             ),
             Edit(
-                f"{_POSTGRES}/flow.sql",
+                f"{_POSTGRES}/flows.sql",
                 "delete from holdfast_hop\n where job_id in (select hop.job_id from json_array",
                 "update holdfast_hop set state = state\n where job_id in (select hop.job_id from json_array",
             ),
@@ -90,7 +90,7 @@ LINKS = (
         "A signal that comes while its job goes to rest finds it awake, and wakes nobody.",
         (
             Edit(
-                f"{_POSTGRES}/signal.sql",
+                f"{_POSTGRES}/signals.sql",
                 "from holdfast_job where id = :id for update;",
                 "from holdfast_job where id = :id;",
             ),
@@ -119,12 +119,12 @@ LINKS = (
         "A run that has lost its job writes into the journal of the run that has it.",
         (
             Edit(
-                f"{_SQLITE}/step.sql",
+                f"{_SQLITE}/steps.sql",
                 "where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch",
                 "where id = :job_id and :owner <> ''",
             ),
             Edit(
-                f"{_POSTGRES}/step.sql",
+                f"{_POSTGRES}/steps.sql",
                 "where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch",
                 "where id = :job_id and :owner <> ''",
             ),
@@ -136,12 +136,12 @@ LINKS = (
         "What a run has done and told is replaced by what it did the second time.",
         (
             Edit(
-                f"{_SQLITE}/step.sql",
+                f"{_SQLITE}/steps.sql",
                 "on conflict do nothing",
                 "on conflict (job_id, key) do update set value = excluded.value, epoch = excluded.epoch",
             ),
             Edit(
-                f"{_POSTGRES}/step.sql",
+                f"{_POSTGRES}/steps.sql",
                 "on conflict do nothing",
                 "on conflict (job_id, key) do update set value = excluded.value, epoch = excluded.epoch",
             ),
@@ -153,12 +153,12 @@ LINKS = (
         "A run that was given up goes on speaking in the stream of the run after it.",
         (
             Edit(
-                f"{_SQLITE}/stream.sql",
+                f"{_SQLITE}/streams.sql",
                 "where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch\n    on conflict",
                 "where id = :job_id and :owner <> '' and :epoch > 0\n    on conflict",
             ),
             Edit(
-                f"{_POSTGRES}/stream.sql",
+                f"{_POSTGRES}/streams.sql",
                 "where j.state = 'running' and j.owner = item.owner and j.epoch = item.epoch\n"
                 "     order by j.id\n       for share of j\n), held",
                 "order by j.id\n       for share of j\n), held",
@@ -171,16 +171,18 @@ LINKS = (
         "Once the job of a tick is pruned, the tick makes another one.",
         (
             Edit(
-                f"{_COMMON}/schedule.sql",
-                "on conflict (schedule, tick) do nothing",
-                "on conflict (schedule, tick) do update set job_id = excluded.job_id\n"
+                f"{_COMMON}/schedules.sql",
+                "on conflict (tenant, schedule, tick) do nothing",
+                "on conflict (tenant, schedule, tick) do update set job_id = excluded.job_id\n"
                 " where not exists (select 1 from holdfast_job where id = holdfast_cron_tick.job_id)",
             ),
             Edit(
-                f"{_COMMON}/schedule.sql",
-                "select tick from holdfast_cron_tick where schedule = :schedule and tick >= :start and tick < :until;",
+                f"{_COMMON}/schedules.sql",
+                "select tick from holdfast_cron_tick\n"
+                " where tenant = :tenant and schedule = :schedule and tick >= :start and tick < :until;",
                 "select tick from holdfast_cron_tick join holdfast_job on id = job_id\n"
-                " where schedule = :schedule and tick >= :start and tick < :until;",
+                " where holdfast_cron_tick.tenant = :tenant and schedule = :schedule"
+                " and tick >= :start and tick < :until;",
             ),
         ),
         (conforms("schedules::a_tick_stays_fired_after_its_job_is_gone[memory-write]"),),

@@ -13,12 +13,12 @@ OWNERS = (
         "A handle of an earlier run of the same worker completes the run that goes on now.",
         (
             Edit(
-                f"{_SQLITE}/finish.sql",
+                f"{_SQLITE}/jobs_finish.sql",
                 "and +job.owner = :owner\n   and job.epoch = item.value ->> '$.epoch'",
                 "and +job.owner = :owner",
             ),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_POSTGRES}/jobs_finish.sql",
                 "= :owner and job.epoch = item.epoch\n   and exists (select 1 from me)\nreturning item.n, 'succeeded'",
                 "= :owner\n   and exists (select 1 from me)\nreturning item.n, 'succeeded'",
             ),
@@ -31,12 +31,12 @@ OWNERS = (
         "Whoever comes too late overwrites the run of the job's new owner.",
         (
             Edit(
-                f"{_SQLITE}/finish.sql",
+                f"{_SQLITE}/jobs_finish.sql",
                 "where id = :id and state = 'running' and owner = :owner and epoch = :epoch",
                 "where id = :id and state = 'running'",
             ),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_POSTGRES}/jobs_finish.sql",
                 "and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch\n"
                 "   and exists (select 1 from me)\nreturning item.n, job.state",
                 "and job.state = 'running'\nreturning item.n, job.state",
@@ -48,8 +48,8 @@ OWNERS = (
         "a rescue that does not look at the lease",
         "A worker that beats loses its jobs to whoever believes it dead, and they run twice.",
         (
-            Edit(f"{_SQLITE}/rescue.sql", "or lease_until < :now", "or lease_until > 0", times=2),
-            Edit(f"{_POSTGRES}/rescue.sql", "or lease_until < :now", "or lease_until > 0", times=2),
+            Edit(f"{_SQLITE}/workers.sql", "or lease_until < :now", "or lease_until > 0", times=2),
+            Edit(f"{_POSTGRES}/workers.sql", "or lease_until < :now", "or lease_until > 0", times=2),
         ),
         (DICE,),
     ),
@@ -57,11 +57,15 @@ OWNERS = (
         "attempts counted at the finish",
         "A run that takes its worker down is never counted, and kills one worker after the other.",
         (
-            Edit(f"{_SQLITE}/claim.sql", "attempts = attempts + 1,", "attempts = attempts,", times=2),
-            Edit(f"{_POSTGRES}/claim.sql", "attempts = attempts + 1,", "attempts = attempts,", times=2),
-            Edit(f"{_SQLITE}/finish.sql", "attempts = attempts - :refund", "attempts = attempts + :by_owner - :refund"),
+            Edit(f"{_SQLITE}/jobs_claim.sql", "attempts = attempts + 1,", "attempts = attempts,", times=2),
+            Edit(f"{_POSTGRES}/jobs_claim.sql", "attempts = attempts + 1,", "attempts = attempts,", times=2),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_SQLITE}/jobs_finish.sql",
+                "attempts = attempts - :refund",
+                "attempts = attempts + :by_owner - :refund",
+            ),
+            Edit(
+                f"{_POSTGRES}/jobs_finish.sql",
                 "attempts = job.attempts - item.refund",
                 "attempts = job.attempts + :by_owner - item.refund",
             ),
@@ -73,7 +77,7 @@ OWNERS = (
         "A worker that was declared lost goes on believing that its jobs are its own.",
         (
             Edit(
-                "storage/sql/common/worker.sql",
+                "storage/sql/common/workers.sql",
                 "where id = :id and state <> 'dead'\nreturning state",
                 "where id = :id\nreturning state",
             ),
@@ -85,13 +89,13 @@ OWNERS = (
         "What it takes after its rescue belongs to nobody whom anybody would rescue again.",
         (
             Edit(
-                f"{_SQLITE}/claim.sql",
+                f"{_SQLITE}/jobs_claim.sql",
                 "exists (select 1 from holdfast_worker where id = :owner and state = 'alive')",
                 "exists (select 1 where :owner <> '')",
                 times=2,
             ),
             Edit(
-                f"{_POSTGRES}/claim.sql",
+                f"{_POSTGRES}/jobs_claim.sql",
                 "select 1 from holdfast_worker where id = :owner and state = 'alive' for key share",
                 "select 1",
                 times=2,
@@ -104,12 +108,12 @@ OWNERS = (
         "The lost worker's late outcome is answered as recorded, though the job runs again.",
         (
             Edit(
-                f"{_SQLITE}/finish.sql",
+                f"{_SQLITE}/jobs_finish.sql",
                 "finished_epoch = case when :by_owner = 1 then epoch else finished_epoch end",
                 "finished_epoch = epoch",
             ),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_POSTGRES}/jobs_finish.sql",
                 "finished_epoch = case when :by_owner = 1 then job.epoch else job.finished_epoch end",
                 "finished_epoch = job.epoch",
             ),
@@ -120,7 +124,7 @@ OWNERS = (
         "a crash cap that never comes",
         "A job that takes its process down each time does so for ever.",
         (Edit("rules/lifecycle.py", "crashes + 1 >= CRASH_CAP", "crashes >= 2 * CRASH_CAP"),),
-        (conforms("leases::losses_while_alone_convict_at_the_cap[memory-write]"),),
+        (conforms("workers_leases::losses_while_alone_convict_at_the_cap[memory-write]"),),
     ),
     Mutant(
         "a suspect that is never isolated",
@@ -138,7 +142,11 @@ OWNERS = (
         "a second loss that makes no suspect",
         "The same: nobody runs such a job apart.",
         (Edit("rules/lifecycle.py", "suspect=losses + 1 >= SUSPECT_AFTER", "suspect=False"),),
-        (conforms("leases::a_job_that_was_lost_twice_is_a_suspect_that_ordinary_claims_pass_over[memory-write]"),),
+        (
+            conforms(
+                "workers_leases::a_job_that_was_lost_twice_is_a_suspect_that_ordinary_claims_pass_over[memory-write]"
+            ),
+        ),
     ),
     Mutant(
         "an innocent that is convicted",
@@ -147,7 +155,7 @@ OWNERS = (
             Edit("rules/lifecycle.py", "convicted = alone and crashes + 1", "convicted = crashes + 1"),
             Edit("rules/lifecycle.py", 'outcome="lost", convicts=alone', 'outcome="lost", convicts=True'),
         ),
-        (conforms("leases::losses_shared_with_neighbours_never_convict[memory-write]"),),
+        (conforms("workers_leases::losses_shared_with_neighbours_never_convict[memory-write]"),),
     ),
     Mutant(
         "a handler that begins after an answered cancel",
@@ -170,7 +178,7 @@ OWNERS = (
         "A dead job that an operator brings back dies at its next failure.",
         (
             Edit(
-                "storage/sql/common/control.sql",
+                "storage/sql/common/jobs_control.sql",
                 "attempts = 0, crashes = 0, losses = 0, suspect = 0, ",
                 "crashes = 0, losses = 0, suspect = 0, ",
             ),
@@ -182,13 +190,13 @@ OWNERS = (
         "Work goes on that an operator has stopped.",
         (
             Edit(
-                f"{_SQLITE}/claim.sql",
+                f"{_SQLITE}/jobs_claim.sql",
                 "(q.state in ('paused', 'disabled') or q.cool_until > :now)",
                 "(q.state in ('disabled') or q.cool_until > :now)",
                 times=2,
             ),
             Edit(
-                f"{_POSTGRES}/claim.sql",
+                f"{_POSTGRES}/jobs_claim.sql",
                 "(q.state in ('paused', 'disabled') or q.cool_until > :now)",
                 "(q.state in ('disabled') or q.cool_until > :now)",
                 times=2,
@@ -201,7 +209,7 @@ OWNERS = (
         "With one plan of the planner's the subquery runs for every row, and a claim of five takes everything.",
         (
             Edit(
-                f"{_POSTGRES}/claim.sql",
+                f"{_POSTGRES}/jobs_claim.sql",
                 "|| ']' end,\n       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end\n"
                 " where job.id = any(array(select id from head))",
                 "|| ']' end,\n       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end\n"
@@ -212,6 +220,6 @@ OWNERS = (
                 "                   order by one.priority desc, one.rank, one.id limit :n for update skip locked)",
             ),
         ),
-        (conforms("claim_order::a_claim_never_takes_more_than_n_rows_however_the_planner_joins"),),
+        (conforms("jobs_claim_order::a_claim_never_takes_more_than_n_rows_however_the_planner_joins"),),
     ),
 )

@@ -18,21 +18,26 @@ _IN_MEMORY = ("-k", "not postgres and not file")
 KILLERS: dict[str, tuple[str, ...]] = {
     "limits": (
         "tests/conformance/test_limits.py",
-        "tests/conformance/test_breakers.py",
+        "tests/conformance/test_limits_breakers.py",
         "tests/worker/test_worker_limits.py",
         *_IN_MEMORY,
     ),
     "budgets": ("tests/conformance/test_budgets.py", *_IN_MEMORY),
     "flows": ("tests/unit/test_graph.py",),
-    "lifecycle": ("tests/conformance/test_leases.py", "tests/conformance/test_transitions.py", DICE, *_IN_MEMORY),
+    "lifecycle": (
+        "tests/conformance/test_workers_leases.py",
+        "tests/conformance/test_jobs_transitions.py",
+        DICE,
+        *_IN_MEMORY,
+    ),
     "steps": ("tests/unit/test_replay_rules.py",),
-    "retention": ("tests/conformance/test_retention.py", "tests/worker/test_pruner.py", *_IN_MEMORY),
+    "retention": ("tests/conformance/test_jobs_retention.py", "tests/worker/test_pruner.py", *_IN_MEMORY),
     "retry": ("tests/unit/test_retry_rules.py",),
     "schedules": ("tests/unit/test_ticks.py",),
     "signals": (
         "tests/unit/test_tokens.py",
         "tests/unit/test_waiting.py",
-        "tests/conformance/test_suspension.py",
+        "tests/conformance/test_signals_suspension.py",
         *_IN_MEMORY,
     ),
 }

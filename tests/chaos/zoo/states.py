@@ -13,29 +13,31 @@ STATES = (
         "The job was asked to stop, its run failed, and it runs again.",
         (
             Edit(
-                f"{_SQLITE}/finish.sql",
+                f"{_SQLITE}/jobs_finish.sql",
                 "set state = case when cancel_at is null then :state else 'cancelled' end",
                 "set state = case when cancel_at is null or :state = 'ready' then :state else 'cancelled' end",
             ),
-            Edit(f"{_SQLITE}/finish.sql", "due = case when cancel_at is null and :state", "due = case when :state"),
             Edit(
-                f"{_SQLITE}/finish.sql",
+                f"{_SQLITE}/jobs_finish.sql", "due = case when cancel_at is null and :state", "due = case when :state"
+            ),
+            Edit(
+                f"{_SQLITE}/jobs_finish.sql",
                 "finished_at = case when cancel_at is not null or :terminal = 1 then :now end",
                 "finished_at = case when cancel_at is not null and :state <> 'ready' or :terminal = 1 then :now end",
             ),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_POSTGRES}/jobs_finish.sql",
                 "set state = case when job.cancel_at is null then item.state else 'cancelled' end",
                 "set state = case when job.cancel_at is null or item.state = 'ready'\n"
                 "                    then item.state else 'cancelled' end",
             ),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_POSTGRES}/jobs_finish.sql",
                 "due = case when job.cancel_at is null and item.state",
                 "due = case when item.state",
             ),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_POSTGRES}/jobs_finish.sql",
                 "finished_at = case when job.cancel_at is not null or item.terminal",
                 "finished_at = case when job.cancel_at is not null and item.state <> 'ready' or item.terminal",
             ),
@@ -47,12 +49,12 @@ STATES = (
         "While a job waits for its next try, its twin is let in.",
         (
             Edit(
-                f"{_SQLITE}/finish.sql",
+                f"{_SQLITE}/jobs_finish.sql",
                 "dedupe_held = case when cancel_at is not null or :terminal = 1 then null\n",
                 "dedupe_held = case when 1 = 1 then null\n",
             ),
             Edit(
-                f"{_POSTGRES}/finish.sql",
+                f"{_POSTGRES}/jobs_finish.sql",
                 "dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null\n",
                 "dedupe_held = case when true then null\n",
             ),
@@ -64,19 +66,19 @@ STATES = (
         "A twin is let in beside a job that runs for longer than its window.",
         (
             Edit(
-                f"{_SQLITE}/claim.sql",
+                f"{_SQLITE}/jobs_claim.sql",
                 "case dedupe_until when 'start' then null else",
                 "case when dedupe_until in ('start', 'window') then null else",
                 times=2,
             ),
             Edit(
-                f"{_POSTGRES}/claim.sql",
+                f"{_POSTGRES}/jobs_claim.sql",
                 "case dedupe_until when 'start' then null else",
                 "case when dedupe_until in ('start', 'window') then null else",
                 times=2,
             ),
         ),
-        (conforms("dedupe::a_window_leaves_the_key_with_its_job_until_the_job_has_ended[memory-write]"),),
+        (conforms("jobs_dedupe::a_window_leaves_the_key_with_its_job_until_the_job_has_ended[memory-write]"),),
     ),
     Mutant(
         "a key that is looked at and not held",
@@ -93,13 +95,13 @@ STATES = (
                 "create index holdfast_job_dedupe",
             ),
             Edit(
-                f"{_SQLITE}/enqueue.sql",
+                f"{_SQLITE}/jobs_enqueue.sql",
                 "where held = :dedupe_held and expires_at > :now))\n",
                 "where held = :dedupe_held and expires_at > :now)\n"
                 "       and not exists (select 1 from holdfast_job as twin where twin.dedupe_held = :dedupe_held))\n",
             ),
             Edit(
-                f"{_POSTGRES}/enqueue.sql",
+                f"{_POSTGRES}/jobs_enqueue.sql",
                 "d.held = item.dedupe_held and d.expires_at > :now))",
                 "d.held = item.dedupe_held and d.expires_at > :now)\n"
                 "           and not exists (select 1 from holdfast_job t where t.dedupe_held = item.dedupe_held))",
@@ -107,7 +109,7 @@ STATES = (
         ),
         (
             conforms("seed_defects::d15_concurrent_enqueues_with_one_key_make_one_job[postgres]"),
-            conforms("dedupe::an_enqueue_waits_for_a_strangers_open_twin_and_then_names_it[postgres]"),
+            conforms("jobs_dedupe::an_enqueue_waits_for_a_strangers_open_twin_and_then_names_it[postgres]"),
         ),
     ),
     Mutant(
@@ -115,12 +117,12 @@ STATES = (
         "A job that waited for a month is forgotten the moment it has ended.",
         (
             Edit(
-                f"{_SQLITE}/retention.sql",
+                f"{_SQLITE}/jobs_retention.sql",
                 "json_each(:ids)) and finished_at <= :now - :kept\n   and not (dedupe",
                 "json_each(:ids)) and finished_at is not null and created_at <= :now - :kept\n   and not (dedupe",
             ),
             Edit(
-                f"{_POSTGRES}/retention.sql",
+                f"{_POSTGRES}/jobs_retention.sql",
                 "(:ids::json))) and finished_at <= :now - :kept\n   and not (dedupe",
                 "(:ids::json))) and finished_at is not null and created_at <= :now - :kept\n   and not (dedupe",
             ),
@@ -132,21 +134,21 @@ STATES = (
         "Jobs that wait are deleted for their age.",
         (
             Edit(
-                f"{_SQLITE}/retention.sql",
+                f"{_SQLITE}/jobs_retention.sql",
                 "json_each(:ids)) and finished_at <= :now - :kept\n   and not (dedupe",
                 "json_each(:ids)) and created_at <= :now - :kept\n   and not (dedupe",
             ),
             Edit(
-                f"{_SQLITE}/retention.sql",
+                f"{_SQLITE}/jobs_retention.sql",
                 "(select value from json_each(:ids)) and finished_at is not null;",
                 "(select value from json_each(:ids));",
             ),
             Edit(
-                f"{_POSTGRES}/retention.sql",
+                f"{_POSTGRES}/jobs_retention.sql",
                 "(:ids::json))) and finished_at <= :now - :kept\n   and not (dedupe",
                 "(:ids::json))) and created_at <= :now - :kept\n   and not (dedupe",
             ),
-            Edit(f"{_POSTGRES}/retention.sql", "(:ids::json))) and finished_at is not null;", "(:ids::json)));"),
+            Edit(f"{_POSTGRES}/jobs_retention.sql", "(:ids::json))) and finished_at is not null;", "(:ids::json)));"),
         ),
         (DICE,),
     ),
@@ -155,12 +157,12 @@ STATES = (
         "An upstream is forgotten before the job that needs its result has looked.",
         (
             Edit(
-                f"{_SQLITE}/retention.sql",
+                f"{_SQLITE}/jobs_retention.sql",
                 "and not (linked = 1\n            and (exists",
                 "and not (linked = 2\n            and (exists",
                 times=2,
             ),
-            Edit(f"{_POSTGRES}/retention.sql", "and not (linked = 1", "and not (linked = 2", times=2),
+            Edit(f"{_POSTGRES}/jobs_retention.sql", "and not (linked = 1", "and not (linked = 2", times=2),
         ),
         (DICE,),
     ),
@@ -169,17 +171,17 @@ STATES = (
         "The job resumes once all have ended, and the result of the first is gone.",
         (
             Edit(
-                f"{_SQLITE}/retention.sql",
+                f"{_SQLITE}/jobs_retention.sql",
                 "and e.kind = 'wait' and waiter.finished_at is null)))\nreturning id;",
                 "and e.kind = 'none')))\nreturning id;",
             ),
             Edit(
-                f"{_POSTGRES}/retention.sql",
+                f"{_POSTGRES}/jobs_retention.sql",
                 "and e.kind = 'wait' and waiter.finished_at is null)))\n                       order by id",
                 "and e.kind = 'none')))\n                       order by id",
             ),
         ),
-        (conforms("retention::a_result_that_a_suspended_job_waits_for_is_kept_with_its_job[memory-write]"),),
+        (conforms("jobs_retention::a_result_that_a_suspended_job_waits_for_is_kept_with_its_job[memory-write]"),),
     ),
     # An operation has one commit here, so the event waits for the next one.
     Mutant(
@@ -218,13 +220,13 @@ STATES = (
                 "    return set()",
             ),
             Edit(
-                f"{_SQLITE}/budget.sql",
+                f"{_SQLITE}/budgets.sql",
                 "           and r.epoch = (select job.epoch from holdfast_job as job"
                 " where job.id = r.job_id and job.state = 'running')),",
                 "           and r.epoch > 0),",
             ),
             Edit(
-                f"{_POSTGRES}/budget.sql",
+                f"{_POSTGRES}/budgets.sql",
                 "sum(r.amount) filter (where r.epoch = r.running) as amount",
                 "sum(r.amount) as amount",
             ),

@@ -49,10 +49,10 @@ async def list_audit(tx: Tx, wanted: AuditFilter) -> list[AuditRecord]:
     """List records, newest first."""
     common = {
         "actor": wanted.actor, "action": wanted.action, "since": wanted.since, "until": wanted.until,
-        "before": wanted.before, "target_kind": wanted.target_kind, "n": wanted.limit,
+        "before": wanted.before, "target_kind": wanted.target_kind, "n": wanted.limit, "tenant": wanted.tenant,
     }  # fmt: skip
-    if wanted.tenant is not None:
-        rows = await tx.all(sql.list_audit_of_tenant, tenant=wanted.tenant, target=wanted.target, **common)
+    if wanted.tenant:
+        rows = await tx.all(sql.list_audit_of_tenant, target=wanted.target, **common)
     elif wanted.target is None:
         rows = await tx.all(sql.list_audit, **common)
     elif wanted.target_kind is None:

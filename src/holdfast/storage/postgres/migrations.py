@@ -1,4 +1,4 @@
-"""Runs the migrations on a Postgres database, in one transaction under a lock."""
+"""Runs the migrations on a Postgres database, in one transaction under a lock; creates the database, if it may."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Final
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from ...errors import SchemaMismatch
+from ...errors import ConfigError, SchemaMismatch
 from .. import migrate
 from ..port import Op, Tx
 from ..statements import Statement
 from ..step import step
-from .connect import Connection
-from .failures import translate_commit
+from .connect import Connection, address
+from .failures import translate, translate_commit
 from .tx import PgTx
 
 _TRIES: Final = 6
+_DUPLICATE: Final = "42P04"
 # Any constant serves, as long as every version of Holdfast takes the same.
 _LOCK: Final = 4_851_637_209
 _COLUMNS: Final = Statement(
@@ -71,6 +73,25 @@ def apply(connection: Connection, schema: str | None = None) -> list[str]:
             return _apply(connection, schema)
     except psycopg.Error as error:
         raise translate_commit(error) from error
+
+
+def create_database(dsn: str) -> bool:
+    """Create the database that a DSN names, through the server's own `postgres`; False if it existed."""
+    name = conninfo_to_dict(dsn).get("dbname")
+    if not name:
+        raise ConfigError("the Postgres DSN names no database; write postgresql://user@host:5432/database")
+    connection = address(make_conninfo(dsn, dbname="postgres"), connect_timeout=5.0, prepare=False).connect()
+    try:
+        if connection.execute("select 1 from pg_database where datname = %s", (name,)).fetchone():
+            return False
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(str(name))))
+    except psycopg.Error as error:
+        if error.sqlstate == _DUPLICATE:
+            return False  # another process was faster
+        raise translate(error) from error
+    finally:
+        connection.close()
+    return True
 
 
 def drop(connection: Connection) -> None:

@@ -21,6 +21,7 @@ class AuditQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True)
     target: Name | None = None
     since: Instant | None = None
     until: Instant | None = None
+    tenant: Name | None = None
 
 
 @group.get("/audit", needs="read")
@@ -38,6 +39,7 @@ async def list_audit(call: Call, query: AuditQuery) -> Page[Record]:
         until=query.until,
         before=None if query.after is None else place_at(query.after)[0],
         limit=query.limit,
+        tenant=query.tenant,
     )
     payload = call.may("payload")
     return part(found, query.limit, lambda one: of_record(one, payload=payload), lambda one: (one.id,))

@@ -77,6 +77,7 @@ class JobOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     max_attempts: _Attempts | msgspec.UnsetType | None = msgspec.UNSET
     retry: RetryRule | msgspec.UnsetType | None = msgspec.UNSET
     tags: _Tags = []
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=256, pattern=STORABLE)] | None = None
     tenant: Name | None = None
     dedupe_key: Name | None = None
     dedupe_scope: Name | None = None

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from ...client.schedules import StoredSchedules
 from ...model.schedules import Missed, Overlap
 from ...model.schedules import Schedule as Record
 from ...shapes.bulk import Changed
@@ -26,8 +27,9 @@ from ...shapes.schedules import (
 from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
+from .budgets import TenantAndReason, TenantListing, TenantQuery
 from .enqueue import task_of
-from .types import Acting, Listing, Name, PageSize, QueueName, Reason, ReasonQuery, Seconds
+from .types import Acting, Name, PageSize, QueueName, Reason, Seconds
 
 group = Group("Schedules", "Recurring jobs.")
 
@@ -71,14 +73,14 @@ class BackfillWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     reason: Reason = ""
 
 
-class TickQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The maximum number, newest first."""
+class TickQuery(TenantQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The tenant, and the maximum number, newest first."""
 
     limit: PageSize = 20
 
 
-class NextQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The maximum number."""
+class NextQuery(TenantQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The tenant, and the maximum number."""
 
     count: PageSize = 5
 
@@ -93,80 +95,82 @@ class PreviewQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 @group.get("/schedules", needs="read")
-async def list_schedules(call: Call, query: Listing) -> Page[Schedule]:
-    """List the schedules by name, with their next run."""
-    found: list[Record] = await call.client.schedules.alist()
+async def list_schedules(call: Call, query: TenantListing) -> Page[Schedule]:
+    """List the schedules by tenant and name, with their next run."""
+    found = await _schedules(call, query.tenant).alist()
     if query.after is not None:
-        (last,) = place_at(query.after)
-        found = [one for one in found if one.name > last]
-    found = sorted(found, key=lambda one: one.name)[: query.limit]
+        last = place_at(query.after, 2)
+        found = [one for one in found if one.key > last]
     payload = call.may("payload")
-    return part(found, query.limit, lambda one: of_schedule(one, payload=payload), lambda one: (one.name,))
+    return part(found[: query.limit], query.limit, lambda one: of_schedule(one, payload=payload), lambda one: one.key)
 
 
 @group.post("/schedules", needs="operate", status=201, small=False)
-async def create_schedule(call: Call, body: NewSchedule) -> Schedule:
+async def create_schedule(call: Call, query: TenantQuery, body: NewSchedule) -> Schedule:
     """Create a schedule.
 
     Its first run is at the next scheduled time.
     """
     task = task_of(call, body.task).options(queue=body.queue, priority=body.priority)
     wanted = _given(body, without=("name", "task", "arguments", "queue", "priority", "reason"))
-    made = await call.client.schedules.acreate(
+    made = await _schedules(call, query.tenant).acreate(
         body.name, task, kwargs=body.arguments, actor=call.actor, reason=body.reason, **wanted
     )
     return of_schedule(made, payload=call.may("payload"))
 
 
 @group.get("/schedules/{name}", needs="read")
-async def get_schedule(call: Call, name: Name) -> Schedule:
+async def get_schedule(call: Call, name: Name, query: TenantQuery) -> Schedule:
     """Get a schedule."""
-    return of_schedule(await call.client.schedules.aget(name), payload=call.may("payload"))
+    return of_schedule(await _schedules(call, query.tenant).aget(name), payload=call.may("payload"))
 
 
 @group.patch("/schedules/{name}", needs="operate", small=False)
-async def edit_schedule(call: Call, name: Name, body: ScheduleEdit) -> ScheduleMoved:
+async def edit_schedule(call: Call, name: Name, query: TenantQuery, body: ScheduleEdit) -> ScheduleMoved:
     """Change a schedule. A redeploy does not overwrite the changes."""
-    before = await call.client.schedules.aget(name)
+    before = await _schedules(call, query.tenant).aget(name)
     wanted = _given(body, without=("reason",))
-    after = await call.client.schedules.aedit(name, actor=call.actor, reason=body.reason, **wanted)
+    after = await _schedules(call, query.tenant).aedit(name, actor=call.actor, reason=body.reason, **wanted)
     return _moved(call, before, after)
 
 
 @group.delete("/schedules/{name}", needs="operate")
-async def delete_schedule(call: Call, name: Name, query: ReasonQuery) -> Changed:
+async def delete_schedule(call: Call, name: Name, query: TenantAndReason) -> Changed:
     """Delete a schedule; its jobs are kept.
 
     A schedule declared in code is recreated by the next worker start: pause it instead.
     """
-    await call.client.schedules.adelete(name, actor=call.actor, reason=query.reason)
+    await _schedules(call, query.tenant).adelete(name, actor=call.actor, reason=query.reason)
     return Changed(changed=True)
 
 
 @group.post("/schedules/{name}/pause", needs="operate")
-async def pause_schedule(call: Call, name: Name, body: Acting) -> ScheduleMoved:
+async def pause_schedule(call: Call, name: Name, query: TenantQuery, body: Acting) -> ScheduleMoved:
     """Pause a schedule. Its jobs are not affected; a redeploy does not resume it."""
-    before = await call.client.schedules.aget(name)
-    return _moved(call, before, await call.client.schedules.apause(name, actor=call.actor, reason=body.reason))
+    schedules = _schedules(call, query.tenant)
+    before = await schedules.aget(name)
+    return _moved(call, before, await schedules.apause(name, actor=call.actor, reason=body.reason))
 
 
 @group.post("/schedules/{name}/resume", needs="operate")
-async def resume_schedule(call: Call, name: Name, body: Acting) -> ScheduleMoved:
+async def resume_schedule(call: Call, name: Name, query: TenantQuery, body: Acting) -> ScheduleMoved:
     """Resume a schedule from the next scheduled time. Runs missed during the pause are not made up."""
-    before = await call.client.schedules.aget(name)
-    return _moved(call, before, await call.client.schedules.aresume(name, actor=call.actor, reason=body.reason))
+    before = await _schedules(call, query.tenant).aget(name)
+    return _moved(
+        call, before, await _schedules(call, query.tenant).aresume(name, actor=call.actor, reason=body.reason)
+    )
 
 
 @group.post("/schedules/{name}/run", needs="operate")
-async def run_schedule(call: Call, name: Name, body: Acting) -> Ran:
+async def run_schedule(call: Call, name: Name, query: TenantQuery, body: Acting) -> Ran:
     """Enqueue a job now, under the overlap policy. The schedule itself is unchanged."""
-    return of_run(await call.client.schedules.arun_now(name, actor=call.actor, reason=body.reason))
+    return of_run(await _schedules(call, query.tenant).arun_now(name, actor=call.actor, reason=body.reason))
 
 
 @group.post("/schedules/{name}/backfill", needs="operate")
-async def backfill_schedule(call: Call, name: Name, body: BackfillWanted) -> Backfill:
+async def backfill_schedule(call: Call, name: Name, query: TenantQuery, body: BackfillWanted) -> Backfill:
     """Backfill: enqueue the missing jobs of past runs, at most 1,000 per call, ignoring the overlap policy."""
-    done = await call.client.schedules.abackfill(
+    done = await _schedules(call, query.tenant).abackfill(
         name, body.start, body.end, dry_run=body.dry_run, actor=call.actor, reason=body.reason
     )
     return of_backfill(name, done, dry_run=body.dry_run)
@@ -175,19 +179,24 @@ async def backfill_schedule(call: Call, name: Name, body: BackfillWanted) -> Bac
 @group.get("/schedules/{name}/ticks", needs="read")
 async def list_ticks(call: Call, name: Name, query: TickQuery) -> Page[Tick]:
     """List the latest runs, each with its job."""
-    return whole(await call.client.schedules.aticks(name, query.limit), of_tick)
+    return whole(await _schedules(call, query.tenant).aticks(name, query.limit), of_tick)
 
 
 @group.get("/schedules/{name}/next", needs="read")
 async def next_runs(call: Call, name: Name, query: NextQuery) -> NextRuns:
     """List the next runs; none while it is paused or broken."""
-    return of_runs(await call.client.schedules.anext_runs(name, query.count))
+    return of_runs(await _schedules(call, query.tenant).anext_runs(name, query.count))
 
 
 @group.get("/cron/preview", needs="read")
 async def preview_cron(call: Call, query: PreviewQuery) -> NextRuns:
     """List the next runs of an expression."""
     return of_runs(call.app.schedules.preview(query.cron, zone=query.zone, after=query.after, count=query.count))
+
+
+def _schedules(call: Call, tenant: str | None) -> StoredSchedules:
+    schedules: StoredSchedules = call.client.schedules
+    return schedules if tenant is None else schedules.of(tenant)
 
 
 def _given(body: ScheduleEdit, *, without: tuple[str, ...]) -> dict[str, Any]:

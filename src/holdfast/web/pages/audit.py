@@ -13,12 +13,14 @@ import msgspec
 
 from ...errors import InvalidInput
 from ...model.audit import AuditRecord
+from ...model.schedules import ScheduleKey
 from ...names import check_name
 from ..wire.call import Call
 from ..wire.operation import Group
 from .forms import words_of
 from .frame import Page
 from .queue import DURATIONS
+from .schedule_rows import path_of
 from .templates import below, clock, duration
 
 group = Group("Audit", kind="page")
@@ -112,6 +114,8 @@ def shows(found: Sequence[AuditRecord], query: AuditQuery, *, payload: bool, wro
 def row_of(record: AuditRecord, *, payload: bool) -> AuditRow:
     place = _PLACES.get(record.target_kind)
     path = below(place, record.target) if place and record.target and record.action != "job.bulk" else None
+    if record.target_kind == "schedule":
+        path = path_of(ScheduleKey(record.tenant, record.target))
     changes = changes_of(record.before, record.after) if payload else []
     return AuditRow(record, path, changes, record.action.endswith("refused"))
 

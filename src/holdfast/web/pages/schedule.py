@@ -11,15 +11,24 @@ import msgspec
 
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...errors import Conflict, HoldfastError, InvalidInput
-from ...model.schedules import Schedule, ScheduleState
+from ...model.schedules import Schedule, ScheduleKey, ScheduleState
 from ...rules.cron import check_zone
 from ...shapes.values import decoded
 from ..wire.call import Call
 from ..wire.operation import Group
-from .forms import Act, ActForm, ask, sentence, words_of
+from .forms import Act, Word, ask, sentence, words_of
 from .frame import Done, Page
-from .schedule_forms import BackfillForm, EditForm, asked_as, changes_of, instant_of, preview_of
-from .schedule_rows import MISSED, OVERLAP, TONES, row_of
+from .schedule_forms import (
+    BackfillForm,
+    EditForm,
+    ScheduleForm,
+    asked_as,
+    changes_of,
+    instant_of,
+    preview_of,
+    schedules_of,
+)
+from .schedule_rows import MISSED, OVERLAP, TONES, path_of, row_of
 from .templates import below, job_path, number
 
 group = Group("Schedule", kind="page")
@@ -30,36 +39,37 @@ _AUDIT: Final = 10
 
 
 class ScheduleQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The tab."""
+    """The tenant and the tab."""
 
+    tenant: Word = ""
     tab: Literal["runs", "edit", "backfill"] = "runs"
 
 
 @group.get("/schedules/{name}", needs="read")
 async def show(call: Call, name: str, query: ScheduleQuery) -> Page:
     """Show a schedule."""
-    return Page("schedule.html", await shows(call, name, query.tab))
+    return Page("schedule.html", await shows(call, query.tenant, name, query.tab))
 
 
-async def shows(call: Call, name: str, tab: str, **more: Any) -> dict[str, Any]:
+async def shows(call: Call, tenant: str, name: str, tab: str, **more: Any) -> dict[str, Any]:
     """Return the context of the page."""
-    schedules = call.client.schedules
-    schedule: Schedule = await schedules.aget(name)
+    schedules = schedules_of(call, tenant)
+    schedule = await schedules.aget(name)
     runs, coming, audit = await asyncio.gather(
-        schedules.aruns([schedule.name], _RUNS),
+        schedules.aruns([schedule.key], _RUNS),
         schedules.anext_runs(name, _NEXT),
-        call.client.audit.alist(target_kind="schedule", target=_key(call, name), limit=_AUDIT),
+        call.client.audit.alist(target_kind="schedule", target=name, tenant=schedule.tenant, limit=_AUDIT),
     )
-    row, payload, path = row_of(schedule, runs), call.may("payload"), below("schedules", schedule.name)
+    row, payload, key = row_of(schedule, runs), call.may("payload"), schedule.key
     options = decoded(schedule.options)
-    tabs = [("runs", "Runs", path)]
+    tabs = [("runs", "Runs", path_of(key))]
     if call.may("operate"):
-        tabs += [("edit", "Edit", f"{path}?tab=edit"), ("backfill", "Backfill", f"{path}?tab=backfill")]
+        tabs += [("edit", "Edit", path_of(key, tab="edit")), ("backfill", "Backfill", path_of(key, tab="backfill"))]
     return {
         "page": "schedules",
         "schedule": schedule,
         "row": row,
-        "path": path,
+        "path": below("schedules", schedule.name),
         "tab": tab if call.may("operate") else "runs",
         "tabs": tabs,
         "tone": TONES[schedule.state],
@@ -69,7 +79,6 @@ async def shows(call: Call, name: str, tab: str, **more: Any) -> dict[str, Any]:
         "payload": payload,
         "arguments": decoded(schedule.payload) if payload else None,
         "priority": options.get("priority", 0) if isinstance(options, dict) else 0,
-        "tenant": options.get("tenant") if isinstance(options, dict) else None,
         "asked": asked_as(schedule, payload=payload),
         "missed": MISSED,
         "overlap": OVERLAP,
@@ -87,52 +96,47 @@ def _span(schedule: Schedule) -> dict[str, str]:
     return {"start": f"{day:%Y-%m-%dT%H:%M}", "end": f"{now:%Y-%m-%dT%H:%M}"}
 
 
-def _key(call: Call, name: str) -> str:
-    """Return the full name as in the audit log, including the tenant."""
-    return f"{call.identity.tenant}/{name}" if call.identity.tenant else name
-
-
 def _told(act: Act) -> Act:
     @wraps(act)
-    async def telling(call: Call, name: str, **given: Any) -> Done | Page:
+    async def telling(call: Call, name: str, form: ScheduleForm) -> Done | Page:
         try:
-            return await act(call, name, **given)
+            return await act(call, name, form)
         except (Conflict, InvalidInput) as refused:
-            return Done(below("schedules", name), sentence(str(refused)), ok=False)
+            return Done(path_of(ScheduleKey(form.tenant, name)), sentence(str(refused)), ok=False)
 
     return telling
 
 
 @group.post("/schedules/{name}/pause", needs="operate")
 @_told
-async def pause(call: Call, name: str, form: ActForm) -> Done | Page:
+async def pause(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Pause the schedule."""
-    before = await call.client.schedules.aget(name)
+    before = await schedules_of(call, form.tenant).aget(name)
     if before.state is ScheduleState.PAUSED:
-        return Done(below("schedules", name), "The schedule was already paused.", ok=False)
-    await call.client.schedules.apause(name, actor=call.actor, reason=form.reason)
-    return Done(below("schedules", name), "Paused until you resume it. A redeploy does not resume it.")
+        return Done(path_of(ScheduleKey(form.tenant, name)), "The schedule was already paused.", ok=False)
+    await schedules_of(call, form.tenant).apause(name, actor=call.actor, reason=form.reason)
+    return Done(path_of(ScheduleKey(form.tenant, name)), "Paused until you resume it. A redeploy does not resume it.")
 
 
 @group.post("/schedules/{name}/resume", needs="operate")
 @_told
-async def resume(call: Call, name: str, form: ActForm) -> Done | Page:
+async def resume(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Resume the schedule."""
-    before = await call.client.schedules.aget(name)
+    before = await schedules_of(call, form.tenant).aget(name)
     if before.state is ScheduleState.ACTIVE:
-        return Done(below("schedules", name), "The schedule was already active.", ok=False)
-    await call.client.schedules.aresume(name, actor=call.actor, reason=form.reason)
-    return Done(below("schedules", name), "Active again from the next scheduled time.")
+        return Done(path_of(ScheduleKey(form.tenant, name)), "The schedule was already active.", ok=False)
+    await schedules_of(call, form.tenant).aresume(name, actor=call.actor, reason=form.reason)
+    return Done(path_of(ScheduleKey(form.tenant, name)), "Active again from the next scheduled time.")
 
 
 @group.post("/schedules/{name}/run", needs="operate")
 @_told
-async def run(call: Call, name: str, form: ActForm) -> Done | Page:
+async def run(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Enqueue a job now."""
-    ran = await call.client.schedules.arun_now(name, actor=call.actor, reason=form.reason)
+    ran = await schedules_of(call, form.tenant).arun_now(name, actor=call.actor, reason=form.reason)
     if ran.job_id is None:
         return Done(
-            below("schedules", name),
+            path_of(ScheduleKey(form.tenant, name)),
             f"No job enqueued: {ran.blocker} is still running, and overlaps are skipped.",
             ok=False,
         )
@@ -141,13 +145,13 @@ async def run(call: Call, name: str, form: ActForm) -> Done | Page:
 
 @group.post("/schedules/{name}/delete", needs="operate")
 @_told
-async def delete(call: Call, name: str, form: ActForm) -> Done | Page:
+async def delete(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Delete the schedule."""
     if not form.confirmed:
         text = "Its jobs are kept. A schedule declared in code is recreated by the next worker start; pause it instead."
-        return ask(call, form, title=f"Delete {name}?", text=text, go="Delete", back=below("schedules", name),
-                   page="schedules", danger=True)  # fmt: skip
-    await call.client.schedules.adelete(name, actor=call.actor, reason=form.reason)
+        return ask(call, form, title=f"Delete {name}?", text=text, go="Delete",
+                   back=path_of(ScheduleKey(form.tenant, name)), page="schedules", danger=True)  # fmt: skip
+    await schedules_of(call, form.tenant).adelete(name, actor=call.actor, reason=form.reason)
     return Done("/schedules", f"{name} deleted. Its jobs are kept.")
 
 
@@ -155,27 +159,30 @@ async def delete(call: Call, name: str, form: ActForm) -> Done | Page:
 async def edit(call: Call, name: str, form: EditForm) -> Done | Page:
     """Change its definition, or preview the next runs."""
     asked = {key: getattr(form, key) for key in form.__struct_fields__}
-    schedule = await call.client.schedules.aget(name)
+    schedule = await schedules_of(call, form.tenant).aget(name)
     try:
         if form.preview:
             more = {"asked": asked, "preview": preview_of(call, form)}
-            return Page("schedule.html", await shows(call, name, "edit", **more))
+            return Page("schedule.html", await shows(call, form.tenant, name, "edit", **more))
         changes = changes_of(form, schedule)
         if not call.may("payload"):
             changes.pop("arguments", None)
         if not changes:
-            return Done(below("schedules", name), "No changes.", ok=False)
-        await call.client.schedules.aedit(name, actor=call.actor, reason=form.reason, **changes)
+            return Done(path_of(ScheduleKey(form.tenant, name)), "No changes.", ok=False)
+        await schedules_of(call, form.tenant).aedit(name, actor=call.actor, reason=form.reason, **changes)
     except HoldfastError as wrong:
         more = {"asked": asked, "wrong": words_of(wrong)}
-        return Page("schedule.html", await shows(call, name, "edit", **more), 422)
-    return Done(below("schedules", name), f"Changed: {', '.join(sorted(changes))}. A redeploy does not overwrite this.")
+        return Page("schedule.html", await shows(call, form.tenant, name, "edit", **more), 422)
+    return Done(
+        path_of(ScheduleKey(form.tenant, name)),
+        f"Changed: {', '.join(sorted(changes))}. A redeploy does not overwrite this.",
+    )
 
 
 @group.post("/schedules/{name}/backfill", needs="operate")
 async def backfill(call: Call, name: str, form: BackfillForm) -> Done | Page:
     """Enqueue the missing jobs of past runs: first a preview, then with `confirmed` the jobs."""
-    schedules = call.client.schedules
+    schedules = schedules_of(call, form.tenant)
     schedule = await schedules.aget(name)
     try:
         start, end = instant_of("from", form.start, schedule.zone), instant_of("to", form.end, schedule.zone)
@@ -184,9 +191,9 @@ async def backfill(call: Call, name: str, form: BackfillForm) -> Done | Page:
         )  # fmt: skip
     except (Conflict, InvalidInput) as wrong:
         more = {"span": {"start": form.start, "end": form.end}, "wrong": words_of(wrong)}
-        return Page("schedule.html", await shows(call, name, "backfill", **more), 422)
+        return Page("schedule.html", await shows(call, form.tenant, name, "backfill", **more), 422)
     if form.confirmed:
         said = f"{number(len(done.made))} jobs enqueued." if done.made else "All runs in that period already exist."
-        return Done(below("schedules", name), said, ok=bool(done.made))
+        return Done(path_of(ScheduleKey(form.tenant, name)), said, ok=bool(done.made))
     span = {"start": form.start, "end": form.end}
-    return Page("schedule.html", await shows(call, name, "backfill", span=span, found=done))
+    return Page("schedule.html", await shows(call, form.tenant, name, "backfill", span=span, found=done))

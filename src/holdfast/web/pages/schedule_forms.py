@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from ...client.schedules import StoredSchedules
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...errors import InvalidInput
 from ...model.schedules import Schedule
@@ -22,7 +23,13 @@ _Text = Annotated[str, msgspec.Meta(max_length=900_000)]
 _PREVIEWED: Final = 5
 
 
-class EditForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScheduleForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An action on a schedule; `tenant` is empty for one of no tenant, or the user's own."""
+
+    tenant: _Short = ""
+
+
+class EditForm(ScheduleForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A schedule as entered: either an expression or an interval."""
 
     cron: _Short = ""
@@ -45,11 +52,17 @@ class NewForm(EditForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
     task: _Short = ""
 
 
-class BackfillForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class BackfillForm(ScheduleForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A range of time, in the schedule's time zone."""
 
     start: _Short
     end: _Short
+
+
+def schedules_of(call: Call, tenant: str) -> StoredSchedules:
+    """Return the schedules of a tenant, or without one those of no tenant or the user's own."""
+    schedules: StoredSchedules = call.client.schedules
+    return schedules.of(tenant) if tenant else schedules
 
 
 def asked_of(form: EditForm) -> dict[str, Any]:

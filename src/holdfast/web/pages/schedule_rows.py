@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlencode
 
 from ...clock import SECOND
-from ...model.schedules import Schedule, ScheduledRun
+from ...model.schedules import Schedule, ScheduledRun, ScheduleKey
 from ...rules.cron_words import describe
 from .templates import below, duration
 
@@ -37,9 +38,15 @@ class ScheduleRow:
         return self.runs[-1] if self.runs else None
 
 
-def row_of(schedule: Schedule, runs: Mapping[str, Sequence[ScheduledRun]]) -> ScheduleRow:
-    found = list(runs.get(schedule.name, ()))[::-1]
-    return ScheduleRow(schedule, below("schedules", schedule.name), text_of(schedule), words_of(schedule), found)
+def row_of(schedule: Schedule, runs: Mapping[ScheduleKey, Sequence[ScheduledRun]]) -> ScheduleRow:
+    found = list(runs.get(schedule.key, ()))[::-1]
+    return ScheduleRow(schedule, path_of(schedule.key), text_of(schedule), words_of(schedule), found)
+
+
+def path_of(key: ScheduleKey, **query: str) -> str:
+    """Return the address of a schedule's page."""
+    query = {"tenant": key.tenant, **query} if key.tenant else query
+    return below("schedules", key.name) + (f"?{urlencode(query)}" if query else "")
 
 
 def text_of(schedule: Schedule) -> str:

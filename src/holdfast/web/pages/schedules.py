@@ -14,9 +14,8 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .forms import words_of
 from .frame import Done, Page
-from .schedule_forms import NewForm, asked_of, changes_of, preview_of
-from .schedule_rows import MISSED, OVERLAP, TONES, row_of
-from .templates import below
+from .schedule_forms import NewForm, asked_of, changes_of, preview_of, schedules_of
+from .schedule_rows import MISSED, OVERLAP, TONES, path_of, row_of
 
 group = Group("Schedules", kind="page")
 
@@ -39,10 +38,10 @@ async def show(call: Call, query: SchedulesQuery) -> Page:
         return _form(call, asked_of(NewForm()), status=200)
     schedules = call.client.schedules
     found: list[Schedule] = await schedules.alist()
-    matching = [one for one in found if query.q.lower() in f"{one.name} {one.task}".lower()]
+    matching = [one for one in found if query.q.lower() in f"{one.tenant} {one.name} {one.task}".lower()]
     listed = [one for one in matching if query.state in ("", one.state)]
     shown = listed[:SHOWN]
-    runs = await schedules.aruns([one.name for one in shown], RUNS) if shown else {}
+    runs = await schedules.aruns([one.key for one in shown], RUNS) if shown else {}
     return Page(
         "schedules.html",
         {
@@ -70,21 +69,17 @@ async def create(call: Call, form: NewForm) -> Done | Page:
         task = task_of(call, form.task.strip()).options(
             queue=given.pop("queue", None), priority=given.pop("priority", None)
         )
-        made = await _schedules(call).acreate(
+        made = await schedules_of(call, form.tenant.strip()).acreate(
             form.name, task, kwargs=given.pop("arguments", None), actor=call.actor, reason=form.reason, **given
         )
     except HoldfastError as wrong:
         return _form(call, asked_of(form), status=422, wrong=words_of(wrong))
-    return Done(below("schedules", made.name), f"{made.name} created. It first runs at the next scheduled time.")
+    return Done(path_of(made.key), f"{made.name} created. It first runs at the next scheduled time.")
 
 
 def _form(call: Call, asked: dict[str, Any], *, status: int, **more: Any) -> Page:
     shows = {"page": "schedules", "asked": asked, "tasks": sorted(call.app.tasks), "wrong": "", "runs": None}
     return Page("schedule_new.html", {**shows, "missed": MISSED, "overlap": OVERLAP, **more}, status)
-
-
-def _schedules(call: Call) -> Any:
-    return call.client.schedules
 
 
 def _address(query: SchedulesQuery, **changes: str) -> str:

@@ -20,15 +20,15 @@ from ...rules import retry
 from ...rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
 from ...rules.remote import decided
 from ...rules.routing import Hold, worker_capability
+from ...storage.ops import remote
 from ...storage.ops.jobs import claims
 from ...storage.ops.jobs.claims import ClaimRequest
 from ...storage.ops.jobs.queries import clock, get_job
 from ...storage.ops.queues import get_queue
+from ...storage.ops.remote import Holding, Overdue
 from ...storage.ops.routing.affinities import Routing
 from ...storage.ops.routing.routes import special_routes
-from ...storage.ops.workers import remote
 from ...storage.ops.workers.lookout import Lookout, look
-from ...storage.ops.workers.remote import Holding, Overdue
 from ...storage.ops.workers.workers import beat
 from ...storage.port import Reads, Tx, Writes
 from ...tasks.task import Task

@@ -11,8 +11,8 @@ from typing import Final
 
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...storage.blobs import PATIENCE, Awaiting, remove_all
-from ...storage.ops import verifying
 from ...storage.ops.artifacts import blobs
+from ...storage.ops.store import applied_migrations
 from ...storage.port import Op, Store
 
 STRAY_AGE: Final = 86_400.0
@@ -48,7 +48,7 @@ class ArtifactCollector:
 
         Files older than the database belong to another one, which may be restored.
         """
-        applied = await self._store.aread(Op(verifying.applied_migrations))
+        applied = await self._store.aread(Op(applied_migrations))
         created = min((migration.at for migration in applied), default=0) / SECOND
         files = await self._reach.run(self._store.blobs.strays, created, SYSTEM_CLOCK.now() / SECOND - STRAY_AGE)
         for start in range(0, len(files), blobs.PAGE):

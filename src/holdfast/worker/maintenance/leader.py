@@ -14,7 +14,7 @@ from typing import Final
 
 from ...clock import SECOND, Clock
 from ...errors import HoldfastError
-from ...storage.ops.workers import leadership
+from ...storage.ops.workers import workers
 from ...storage.port import Op, Store
 from .service import wake_on_ring
 
@@ -61,20 +61,18 @@ class Leader:
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when a leader resigns."""
-        await wake_on_ring(self._store.bell, [leadership.RESIGNED], wake)
+        await wake_on_ring(self._store.bell, [workers.RESIGNED], wake)
 
     async def run_once(self) -> float | None:
         """Renew own roles and take free ones. If others hold all, return the seconds until the first lease ends."""
         holder, lease = self._own_id(), round(self._lease * SECOND)
         roles = tuple(self._until)
         # Followers only read: a needless write would take the lock of a SQLite file from other writers.
-        free, left = await self._store.aread(
-            Op(lambda tx: leadership.open_roles(tx, roles, holder, lease), single=True)
-        )
+        free, left = await self._store.aread(Op(lambda tx: workers.open_roles(tx, roles, holder, lease), single=True))
         asked_at = self._clock.monotonic()
         held: set[str] = set()
         if free:
-            held = await self._store.awrite(Op(lambda tx: leadership.lead(tx, free, holder, lease)))
+            held = await self._store.awrite(Op(lambda tx: workers.lead(tx, free, holder, lease)))
         for role in roles:
             self._learn(role, asked_at + self._lease * (1 - _MARGIN) if role in held else float("-inf"))
         # Spread out: the first worker takes every free role.
@@ -89,7 +87,7 @@ class Leader:
 
     async def _leave(self, holder: str) -> None:
         try:
-            await self._store.awrite(Op(lambda tx: leadership.resign(tx, holder)))
+            await self._store.awrite(Op(lambda tx: workers.resign(tx, holder)))
         except HoldfastError as error:
             if not self._store.outage.covers("the leader's resignation", error):
                 logger.error("the store failed while the leader resigned (%s); its lease will run out instead", error)

@@ -12,7 +12,7 @@ from typing import Final
 
 from ...clock import SECOND, Clock
 from ...errors import HoldfastError, NotFound
-from ...model.schedules import Firing
+from ...model.schedules import Firing, ScheduleKey
 from ...rules.redaction import redact
 from ...storage.ops.jobs import queries
 from ...storage.ops.schedules import firing, schedules
@@ -45,7 +45,7 @@ class Scheduler:
         self._longest_rest = longest_rest
         self._launched_at: int | None = None
         self._pruned_at = clock.monotonic()
-        self._failing: dict[str, _Failing] = {}
+        self._failing: dict[ScheduleKey, _Failing] = {}
 
     async def run_once(self) -> float | None:
         """Fire what is due; return the seconds until the next check."""
@@ -70,44 +70,44 @@ class Scheduler:
 
     async def _fire_all(self, launched_at: int) -> float:
         looked_at, page = await self._store.aread(Op(firing.due_schedules))
-        seen: set[str] = set()
+        seen: set[ScheduleKey] = set()
         while page:
-            for _, name in page:
-                await self._fire(name, launched_at)
-            seen.update(name for _, name in page)
+            for _, key in page:
+                await self._fire(key, launched_at)
+            seen.update(key for _, key in page)
             last = page[-1]
             page = await self._more(last) if len(page) == firing.PAGE else []
         # A schedule that failed and is no longer due was paused, fixed or fired by another worker.
-        self._failing = {name: failing for name, failing in self._failing.items() if name in seen}
+        self._failing = {key: failing for key, failing in self._failing.items() if key in seen}
         return await self._rest(looked_at)
 
-    async def _more(self, last: tuple[int, str]) -> list[tuple[int, str]]:
+    async def _more(self, last: tuple[int, ScheduleKey]) -> list[tuple[int, ScheduleKey]]:
         return (await self._store.aread(Op(lambda tx: firing.due_schedules(tx, last))))[1]
 
-    async def _fire(self, name: str, launched_at: int) -> None:
-        failing = self._failing.get(name)
+    async def _fire(self, key: ScheduleKey, launched_at: int) -> None:
+        failing = self._failing.get(key)
         if failing is not None and failing.retry_at > self._clock.monotonic():
             return
         try:
-            fired = await self._store.awrite(Op(lambda tx: firing.fire(tx, name, launched_at=launched_at)))
+            fired = await self._store.awrite(Op(lambda tx: firing.fire(tx, key, launched_at=launched_at)))
         except NotFound:
-            self._failing.pop(name, None)  # deleted since the read
+            self._failing.pop(key, None)  # deleted since the read
         except Exception as error:
-            await self._fail(name, error)
+            await self._fail(key, error)
         else:
-            self._failing.pop(name, None)
-            _report(name, fired)
+            self._failing.pop(key, None)
+            _report(key, fired)
 
-    async def _fail(self, name: str, error: Exception) -> None:
-        failing = self._failing.setdefault(name, _Failing())
+    async def _fail(self, key: ScheduleKey, error: Exception) -> None:
+        failing = self._failing.setdefault(key, _Failing())
         pause = failing.again(self._clock.monotonic())
         text = redact(f"{type(error).__name__}: {error}")
         level = logging.ERROR if failing.count == 1 else logging.DEBUG
-        logger.log(level, "schedule %s could not be fired (%s); its tick is kept, next try in %g s", name, text, pause)
+        logger.log(level, "schedule %s could not be fired (%s); its tick is kept, next try in %g s", key, text, pause)
         try:
-            await self._store.awrite(Op(lambda tx: schedules.note_error(tx, name, text)))
+            await self._store.awrite(Op(lambda tx: schedules.note_error(tx, key, text)))
         except HoldfastError:
-            logger.debug("the error of schedule %s could not be stored either", name)
+            logger.debug("the error of schedule %s could not be stored either", key)
 
     async def _rest(self, looked_at: int) -> float:
         rest = await self._store.aread(Op(lambda tx: firing.seconds_to_next(tx, looked_at)))
@@ -137,8 +137,8 @@ class _Failing:
         return pause
 
 
-def _report(name: str, fired: Firing) -> None:
+def _report(key: ScheduleKey, fired: Firing) -> None:
     if fired.broken is not None:
-        logger.error("schedule %s is disabled: %s; edit it to enable it again", name, fired.broken)
+        logger.error("schedule %s is disabled: %s; edit it to enable it again", key, fired.broken)
     elif fired.skipped:
-        logger.info("schedule %s passed over %d ticks", name, fired.skipped)
+        logger.info("schedule %s passed over %d ticks", key, fired.skipped)

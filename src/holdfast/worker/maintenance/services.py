@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from ...clock import SECOND, Clock
-from ...storage.ops.jobs import deadlines
+from ...storage.ops.jobs import finishing
 from ...storage.ops.limits import lanes, rates
-from ...storage.ops.workers.remote import overdue
+from ...storage.ops.remote import overdue
 from ...storage.port import Op, Store
 from ..claiming.remote import Tasks, end_overdue
 from ..outbox.relays import roles_of
@@ -104,10 +104,10 @@ class Services:
     async def expire(self) -> float | None:
         """End the jobs whose deadline has passed and that no worker runs."""
         # Read first: a needless write would take the lock of a SQLite file from other writers.
-        if not await self._store.aread(Op(deadlines.is_overdue, single=True)):
+        if not await self._store.aread(Op(finishing.is_overdue, single=True)):
             return None
-        ended = await self._store.awrite(Op(deadlines.expire_jobs))
-        return None if len(ended) < deadlines.PAGE else 0.0
+        ended = await self._store.awrite(Op(finishing.expire_jobs))
+        return None if len(ended) < finishing.EXPIRED_PAGE else 0.0
 
     async def end_overdue_leases(self) -> None:
         """End the runs of remote workers that exceed their timeout, their deadline or a cancel's grace period."""

@@ -17,7 +17,7 @@ from ...model.stats import MINUTE
 from ...storage.disk import free_space, log_bytes
 from ...storage.ops.jobs import queries
 from ...storage.ops.stats import errors, rollup, stats
-from ...storage.ops.workers import health
+from ...storage.ops.workers import workers
 from ...storage.port import Op, Store, Tx
 
 KEPT: Final = 30 * 86_400_000_000
@@ -122,4 +122,4 @@ async def _forget(tx: Tx) -> None:
     await rollup.prune(tx, KEPT, TASKS_KEPT)
     await errors.prune(tx, KEPT)
     await stats.prune_health(tx, KEPT)
-    await health.forget_pulses(tx)
+    await workers.forget_pulses(tx)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from operator import attrgetter
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from ....errors import DuplicateJob, IdTaken, QueueClosed, StorageBusy
 from ....model.jobs import Dedupe, Enqueued, JobSpec
 from ....model.values import is_same
+from ...job_fields import GIVEN, given, reader
 from ...port import Params, Row, Tx
 from ...statements import sql
 from .. import events
@@ -205,16 +205,9 @@ def _as_row(spec: JobSpec, rank: int | None = None) -> Params:
     return dict(zip(_COLUMNS, _values(spec, rank), strict=True))
 
 
-_PLAIN_COLUMNS: Final = (
-    "id", "task", "queue", "route", "tenant", "at", "delay", "priority", "limits", "payload", "tags", "trace",
-    "max_attempts", "retry", "timeout", "deadline_at", "deadline", "created_by",
-)  # fmt: skip
+_PLAIN_COLUMNS: Final = (*GIVEN, "queue", "route", "at", "delay", "deadline_at", "deadline")
 _COLUMNS: Final = (*_PLAIN_COLUMNS, "rank", "dedupe_scope", "dedupe_key", "dedupe_until", "dedupe_held")
-
-
-_plain_values: Final[Callable[[JobSpec], Row]] = attrgetter(
-    *({"queue": "route.queue", "route": "route.number"}.get(name, name) for name in _PLAIN_COLUMNS)
-)
+_plain_values: Final = reader((*GIVEN, "route.queue", "route.number", "at", "delay", "deadline_at", "deadline"))
 """Return the values of a job without a key, in the order of _PLAIN_COLUMNS."""
 
 
@@ -235,8 +228,5 @@ def _placed(spec: JobSpec, now: int) -> Row:
     deadline = spec.deadline_at
     if deadline is None and spec.deadline is not None:
         deadline = now + spec.deadline
-    return (
-        spec.id, spec.task, spec.route.queue, spec.route.number, spec.tenant, "ready", due, spec.priority,
-        starts, starts, reason, spec.limits, spec.payload, spec.tags, spec.trace, spec.max_attempts, spec.retry,
-        spec.timeout, deadline, now, spec.created_by,
-    )  # fmt: skip
+    route = spec.route
+    return (*given(spec), route.queue, route.number, "ready", due, starts, starts, reason, deadline, now)

@@ -38,6 +38,7 @@ from ..routing.routes import insert_routes
 from ..signals import suspension
 from . import values
 
+EXPIRED_PAGE: Final = 500
 _KEPT_ATTEMPTS: Final = 32
 _SUCCEEDED: Final = Recorded("succeeded")
 _NOT_ADMITTED: Final = frozenset({"quota", "admission"})
@@ -256,3 +257,18 @@ def _columns(outcome: Outcome) -> dict[str, Value]:  # noqa: C901, PLR0911 (one 
             return {"state": "expired", "reason": "deadline", "terminal": 1}
         case Done():
             raise AssertionError("a success is not settled")
+
+
+async def is_overdue(tx: Tx) -> bool:
+    """Return whether a job that is not running has passed its deadline. Takes no lock."""
+    return await tx.one(sql.overdue_job) is not None
+
+
+async def expire_jobs(tx: Tx) -> list[str]:
+    """End the jobs that have passed their deadline and are not running, a page at a time."""
+    rows = await tx.all(sql.expire_jobs, n=EXPIRED_PAGE)
+    if rows:
+        tx.ring("finished")
+    if linked := [row[0] for row in rows if row[1]]:
+        await dependency_resolution.resolve(tx, linked)
+    return [row[0] for row in rows]

@@ -13,10 +13,10 @@ from ....clock import SECOND
 from ....errors import DuplicateJob, InvalidInput
 from ....ids import ids
 from ....model.jobs import Enqueued
-from ....model.schedules import Backfill, Firing, RanNow, Schedule, ScheduleState
+from ....model.schedules import Backfill, Firing, RanNow, Schedule, ScheduleKey, ScheduleState
 from ....rules.cron import UnknownZone
 from ....rules.schedules import Due, due_ticks, job_of, next_tick, ticks_between
-from ...port import Tx
+from ...port import Tx, Value
 from ...statements import sql
 from ..jobs.control import cancel
 from ..jobs.enqueue import enqueue
@@ -27,11 +27,13 @@ PAGE: Final = 200
 MOST_AT_ONCE: Final = 1_000
 
 
-async def due_schedules(tx: Tx, after: tuple[int, str] | None = None) -> tuple[int, list[tuple[int, str]]]:
+async def due_schedules(
+    tx: Tx, after: tuple[int, ScheduleKey] | None = None
+) -> tuple[int, list[tuple[int, ScheduleKey]]]:
     """Return the time and a page of due schedules, the longest overdue first, each with the time it was due."""
-    tick, name = after or (-1, "")
-    rows = await tx.all(sql.due_schedules, after_tick=tick, after_name=name, n=PAGE)
-    return await clock(tx), [(due, found) for due, found in rows]
+    tick, last = after or (-1, ScheduleKey("", ""))
+    rows = await tx.all(sql.due_schedules, after_tick=tick, after_tenant=last.tenant, after_name=last.name, n=PAGE)
+    return await clock(tx), [(due, ScheduleKey(tenant, name)) for due, tenant, name in rows]
 
 
 async def seconds_to_next(tx: Tx, after: int) -> float | None:
@@ -40,12 +42,12 @@ async def seconds_to_next(tx: Tx, after: int) -> float | None:
     return None if row is None or row[0] is None else row[0] / SECOND
 
 
-async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
+async def fire(tx: Tx, key: ScheduleKey, *, launched_at: int | None = None) -> Firing:
     """Make the jobs of a schedule's due ticks. A second caller finds nothing left to do.
 
     `launched_at` is when the caller started: an interval that was overdue then first waits for its cool-down.
     """
-    schedule, now = await hold_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, key)
     if schedule.state is not ScheduleState.ACTIVE:
         return Firing()
     try:
@@ -56,11 +58,13 @@ async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
     except InvalidInput as wrong:
         return await _break(tx, schedule, str(wrong))
     if until := _cooling(schedule, due, now, launched_at):
-        await tx.one(sql.defer_schedule, name=name, previous=schedule.last_tick, version=schedule.version, until=until)
+        guard = {"previous": schedule.last_tick, "version": schedule.version}
+        await tx.one(sql.defer_schedule, tenant=key.tenant, name=key.name, **guard, until=until)
         return Firing()
     won = await tx.one(
         sql.advance_schedule,
-        name=name,
+        tenant=key.tenant,
+        name=key.name,
         previous=schedule.last_tick,
         version=schedule.version,
         last_tick=due.last_tick,
@@ -69,32 +73,35 @@ async def fire(tx: Tx, name: str, *, launched_at: int | None = None) -> Firing:
     return await _make_jobs(tx, schedule, due, now) if won else Firing()
 
 
-async def run_now(tx: Tx, name: str, by: Operator = APP) -> RanNow:
+async def run_now(tx: Tx, key: ScheduleKey, by: Operator = APP) -> RanNow:
     """Make a job outside the ticks, under the same overlap policy. The next firing does not change."""
-    schedule, now = await hold_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, key)
     blocker = await _make_room(tx, schedule, schedule.last_job)
     answer = RanNow(None, blocker)
     if blocker is None:
         job = await _enqueue(tx, schedule, now, now, ids.new())
         answer = RanNow(job.id) if job.created else RanNow(None, job.id)
     made = answer.job_id is not None
-    await tx.one(sql.count_firing, name=name, fired=int(made), skipped=int(not made), last_job=answer.job_id)
-    await by.record(tx, "schedule.run", name, None, {"job": answer.job_id})
+    await _count(tx, key, int(made), int(not made), answer.job_id)
+    await by.record(tx, "schedule.run", key, None, {"job": answer.job_id})
     return answer
 
 
-async def backfill(tx: Tx, name: str, start: int, end: int, by: Operator = APP, *, dry_run: bool = False) -> Backfill:
+async def backfill(
+    tx: Tx, key: ScheduleKey, start: int, end: int, by: Operator = APP, *, dry_run: bool = False
+) -> Backfill:
     """Make the missing jobs of the ticks from `start` up to `end`, whatever the overlap policy."""
-    schedule, now = await hold_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, key)
     _check_range(schedule, start, end, now)
     ticks = ticks_between(schedule.timing, start, end, MOST_AT_ONCE)
-    known = {tick for (tick,) in await tx.all(sql.ticks_between, schedule=name, start=start, until=end)}
+    made = await tx.all(sql.ticks_between, tenant=key.tenant, schedule=key.name, start=start, until=end)
+    known = {tick for (tick,) in made}
     missing = [tick for tick in ticks if tick not in known]
     if not dry_run:
         missing = [tick for tick in missing if await _fire_tick(tx, schedule, tick, now)]
-        await tx.one(sql.count_firing, name=name, fired=len(missing), skipped=0, last_job=None)
+        await _count(tx, key, len(missing), 0, None)
         change = {"start": start, "end": end, "jobs": len(missing)}
-        await by.record(tx, "schedule.backfill", name, None, change)
+        await by.record(tx, "schedule.backfill", key, None, change)
     return Backfill(tuple(missing), tuple(tick for tick in ticks if tick not in set(missing)))
 
 
@@ -108,7 +115,8 @@ def _look(schedule: Schedule, now: int) -> Due:
 
 
 async def _break(tx: Tx, schedule: Schedule, error: str) -> Firing:
-    await tx.one(sql.break_schedule, name=schedule.name, version=schedule.version, error=error)
+    key = schedule.key
+    await tx.one(sql.break_schedule, tenant=key.tenant, name=key.name, version=schedule.version, error=error)
     return Firing(broken=error)
 
 
@@ -132,19 +140,19 @@ async def _make_jobs(tx: Tx, schedule: Schedule, due: Due, now: int) -> Firing:
             skipped += 1
         else:
             jobs.append(job_id)
-    last_job = jobs[-1] if jobs else None
-    await tx.one(sql.count_firing, name=schedule.name, fired=len(jobs), skipped=skipped, last_job=last_job)
+    await _count(tx, schedule.key, len(jobs), skipped, jobs[-1] if jobs else None)
     return Firing(tuple(jobs), skipped)
 
 
 async def _fire_tick(tx: Tx, schedule: Schedule, tick: int, now: int) -> str | None:
     """Return the job made for a tick; None where the tick has one, or another job holds the dedupe key."""
     job_id = ids.new()
-    if await tx.one(sql.insert_tick, schedule=schedule.name, tick=tick, job_id=job_id) is None:
+    at: dict[str, Value] = {"tenant": schedule.tenant, "schedule": schedule.name, "tick": tick}
+    if await tx.one(sql.insert_tick, **at, job_id=job_id) is None:
         return None
     if (await _enqueue(tx, schedule, tick, now, job_id)).created:
         return job_id
-    await tx.one(sql.forget_tick, schedule=schedule.name, tick=tick)
+    await tx.one(sql.forget_tick, **at)
     return None
 
 
@@ -152,12 +160,18 @@ async def _make_room(tx: Tx, schedule: Schedule, last_job: str | None) -> str | 
     """Apply the overlap policy to jobs of this schedule that still run; return the job that prevents a new one."""
     if schedule.overlap == "allow":
         return None
-    live = [job_id for (job_id,) in await tx.all(sql.live_jobs_of_schedule, schedule=schedule.name, last_job=last_job)]
+    found = await tx.all(sql.live_jobs_of_schedule, tenant=schedule.tenant, schedule=schedule.name, last_job=last_job)
+    live = [job_id for (job_id,) in found]
     if schedule.overlap == "skip":
         return live[-1] if live else None
     for job_id in live:
         await cancel(tx, job_id, reason=f"a newer run of schedule {schedule.name}")
     return None
+
+
+async def _count(tx: Tx, key: ScheduleKey, fired: int, skipped: int, last_job: str | None) -> None:
+    counted = {"fired": fired, "skipped": skipped, "last_job": last_job}
+    await tx.one(sql.count_firing, tenant=key.tenant, name=key.name, **counted)
 
 
 async def _enqueue(tx: Tx, schedule: Schedule, tick: int, now: int, job_id: str) -> Enqueued:

@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ....errors import Conflict, Corruption, InvalidInput, NotFound
-from ....model.schedules import FIELDS, TIMING_FIELDS, Schedule, ScheduledRun, ScheduleSpec, ScheduleState
+from ....model.schedules import (
+    FIELDS,
+    TIMING_FIELDS,
+    Schedule,
+    ScheduledRun,
+    ScheduleKey,
+    ScheduleSpec,
+    ScheduleState,
+)
 from ....rules.schedules import next_tick
 from ...port import Row, Tx, Value
 from ...statements import sql
@@ -30,51 +38,52 @@ class Operator:
     actor: str = "app"
     reason: str = ""
 
-    async def record(self, tx: Tx, action: str, name: str, before: object, after: object) -> None:
-        said = {"action": action, "target": name, "reason": self.reason}
-        tenant = await _whose(tx, name, before)
-        await audit(tx, actor=self.actor, **said, before=before, after=after, tenant=tenant)
+    async def record(self, tx: Tx, action: str, key: ScheduleKey, before: object, after: object) -> None:
+        said = {"action": action, "target": key.name, "reason": self.reason}
+        await audit(tx, actor=self.actor, **said, before=before, after=after, tenant=key.tenant)
 
 
 APP: Final = Operator()
 
 
-async def get_schedule(tx: Tx, name: str) -> Schedule:
-    row = await tx.one(sql.get_schedule, name=name)
+async def get_schedule(tx: Tx, key: ScheduleKey) -> Schedule:
+    row = await tx.one(sql.get_schedule, tenant=key.tenant, name=key.name)
     if row is None:
-        raise NotFound("schedule", name)
+        raise NotFound("schedule", key.name)
     return _schedule(row)
 
 
-async def hold_schedule(tx: Tx, name: str) -> tuple[Schedule, int]:
+async def hold_schedule(tx: Tx, key: ScheduleKey) -> tuple[Schedule, int]:
     """Lock a schedule until the end of this transaction; return it with the time of the reading."""
-    row = await tx.one(sql.hold_schedule, name=name)
+    row = await tx.one(sql.hold_schedule, tenant=key.tenant, name=key.name)
     if row is None:
-        raise NotFound("schedule", name)
+        raise NotFound("schedule", key.name)
     return _schedule(row), row[-1]
 
 
-async def list_schedules(tx: Tx, prefix: str = "") -> list[Schedule]:
-    """List all schedules, or those whose name has a prefix, by name."""
+async def list_schedules(tx: Tx, tenant: str | None = None) -> list[Schedule]:
+    """List all schedules, or those of one tenant, by tenant and name."""
     found: list[Schedule] = []
     while True:
-        rows = await tx.all(sql.list_schedules, after=found[-1].name if found else None, prefix=prefix, n=_PAGE)
+        last = found[-1].key if found else ScheduleKey("", "")
+        rows = await tx.all(sql.list_schedules, tenant=tenant, after_tenant=last.tenant, after_name=last.name, n=_PAGE)
         found += [_schedule(row) for row in rows]
         if len(rows) < _PAGE:
             return found
 
 
-async def ticks_of(tx: Tx, name: str, n: int) -> list[tuple[int, str]]:
+async def ticks_of(tx: Tx, key: ScheduleKey, n: int) -> list[tuple[int, str]]:
     """Return the newest ticks that made a job, with that job's id."""
-    await get_schedule(tx, name)
-    return [(tick, job_id) for tick, job_id in await tx.all(sql.schedule_ticks, schedule=name, n=n)]
+    await get_schedule(tx, key)
+    rows = await tx.all(sql.schedule_ticks, tenant=key.tenant, schedule=key.name, n=n)
+    return [(tick, job_id) for tick, job_id in rows]
 
 
-async def runs_of(tx: Tx, names: Sequence[str], n: int) -> dict[str, list[ScheduledRun]]:
+async def runs_of(tx: Tx, keys: Sequence[ScheduleKey], n: int) -> dict[ScheduleKey, list[ScheduledRun]]:
     """Return the newest ticks of each schedule that made a job, with that job's state."""
-    found: dict[str, list[ScheduledRun]] = {}
-    for name, *run in await tx.all(sql.runs_of_schedules, names=json.dumps(list(names)), last=n - 1):
-        found.setdefault(name, []).append(ScheduledRun(*run))
+    found: dict[ScheduleKey, list[ScheduledRun]] = {}
+    for tenant, name, *run in await tx.all(sql.runs_of_schedules, keys=json.dumps(keys), last=n - 1):
+        found.setdefault(ScheduleKey(tenant, name), []).append(ScheduledRun(*run))
     return found
 
 
@@ -82,25 +91,25 @@ async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> Sch
     """Create a schedule at run time. Its first tick is the next one: nothing is fired for the past."""
     if not await _insert(tx, spec, "runtime", await clock(tx)):
         raise Conflict(f"there is a schedule {spec.name!r} already; edit it, or choose another name")
-    await by.record(tx, "schedule.create", spec.name, None, _fields(spec))
+    await by.record(tx, "schedule.create", spec.key, None, _fields(spec))
     tx.ring("schedules")
-    return await get_schedule(tx, spec.name)
+    return await get_schedule(tx, spec.key)
 
 
 async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
     """Store the schedules that code declares; return the names of those that changed. Operators' changes stay."""
     now = await clock(tx)
     # In one order by every worker, so that two that start at once never wait for each other.
-    order = sorted(specs, key=lambda spec: spec.name)
+    order = sorted(specs, key=lambda spec: spec.key)
     changed = [spec.name for spec in order if await _insert(tx, spec, "code", now) or await _follow_code(tx, spec)]
     if changed:
         tx.ring("schedules")
     return changed
 
 
-async def edit_schedule(tx: Tx, name: str, change: Change, by: Operator = APP) -> Schedule:
+async def edit_schedule(tx: Tx, key: ScheduleKey, change: Change, by: Operator = APP) -> Schedule:
     """Change a schedule as an operator: code does not overwrite the change. Past ticks are not made again."""
-    schedule, now = await hold_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, key)
     wanted = change(schedule)
     touched = _differences(schedule, wanted)
     if not touched:
@@ -108,53 +117,54 @@ async def edit_schedule(tx: Tx, name: str, change: Change, by: Operator = APP) -
     edited = tuple(sorted({*schedule.edited, *touched}))
     await _store(tx, schedule, wanted, edited=edited, now=now)
     before, after = ({field: getattr(of, field) for field in touched} for of in (schedule, wanted))
-    await by.record(tx, "schedule.edit", name, before, after)
+    await by.record(tx, "schedule.edit", key, before, after)
     tx.ring("schedules")
-    return await get_schedule(tx, name)
+    return await get_schedule(tx, key)
 
 
-async def pause_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
+async def pause_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> Schedule:
     """Stop firing. Jobs that it has enqueued still run."""
-    schedule, _ = await hold_schedule(tx, name)
+    schedule, _ = await hold_schedule(tx, key)
     if schedule.state is not ScheduleState.PAUSED:
         await _write(tx, replace(schedule, state=ScheduleState.PAUSED, next_tick=None))
-        await by.record(tx, "schedule.pause", name, str(schedule.state), str(ScheduleState.PAUSED))
-    return await get_schedule(tx, name)
+        await by.record(tx, "schedule.pause", key, str(schedule.state), str(ScheduleState.PAUSED))
+    return await get_schedule(tx, key)
 
 
-async def resume_schedule(tx: Tx, name: str, by: Operator = APP) -> Schedule:
+async def resume_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> Schedule:
     """Fire again, from the next tick on: ticks missed during the pause are not made up for."""
-    schedule, now = await hold_schedule(tx, name)
+    schedule, now = await hold_schedule(tx, key)
     if schedule.state is not ScheduleState.ACTIVE:
         await _write(tx, _seeded(schedule, now))
-        await by.record(tx, "schedule.resume", name, str(schedule.state), str(ScheduleState.ACTIVE))
+        await by.record(tx, "schedule.resume", key, str(schedule.state), str(ScheduleState.ACTIVE))
         tx.ring("schedules")
-    return await get_schedule(tx, name)
+    return await get_schedule(tx, key)
 
 
-async def delete_schedule(tx: Tx, name: str, by: Operator = APP) -> None:
+async def delete_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> None:
     """Delete a schedule and its ticks; its jobs stay. A schedule that code declares returns with its worker."""
-    schedule, _ = await hold_schedule(tx, name)
-    await tx.one(sql.delete_schedule, name=name)
-    await tx.one(sql.delete_ticks, schedule=name)
-    await by.record(tx, "schedule.delete", name, _fields(schedule.spec), None)
+    schedule, _ = await hold_schedule(tx, key)
+    await tx.one(sql.delete_schedule, tenant=key.tenant, name=key.name)
+    await tx.one(sql.delete_ticks, tenant=key.tenant, schedule=key.name)
+    await by.record(tx, "schedule.delete", key, _fields(schedule.spec), None)
 
 
-async def note_error(tx: Tx, name: str, error: str) -> None:
-    await tx.one(sql.note_schedule_error, name=name, error=error)
+async def note_error(tx: Tx, key: ScheduleKey, error: str) -> None:
+    await tx.one(sql.note_schedule_error, tenant=key.tenant, name=key.name, error=error)
 
 
 async def prune_ticks(tx: Tx, keep: int) -> int:
     """Delete ticks older than `keep` and before their schedule's last, a page of each; return how many."""
     count = 0
-    for name, before in await tx.all(sql.forget_ticks_before, keep=keep):
-        count += len(await tx.all(sql.prune_ticks, schedule=name, before=before, n=_PRUNE_PAGE))
+    for tenant, name, before in await tx.all(sql.forget_ticks_before, keep=keep):
+        count += len(await tx.all(sql.prune_ticks, tenant=tenant, schedule=name, before=before, n=_PRUNE_PAGE))
     return count
 
 
 async def _insert(tx: Tx, spec: ScheduleSpec, origin: str, now: int) -> bool:
     first = next_tick(replace(spec.timing, anchor=now), now)
-    made = await tx.one(sql.insert_schedule, **_fields(spec), name=spec.name, origin=origin, seed=now, next_tick=first)
+    given = {**spec.key._asdict(), **_fields(spec), "origin": origin, "seed": now, "next_tick": first}
+    made = await tx.one(sql.insert_schedule, **given)
     if made is None:
         return False
     counted = await tx.one(sql.count_schedules)
@@ -164,7 +174,7 @@ async def _insert(tx: Tx, spec: ScheduleSpec, origin: str, now: int) -> bool:
 
 
 async def _follow_code(tx: Tx, spec: ScheduleSpec) -> bool:
-    schedule, now = await hold_schedule(tx, spec.name)
+    schedule, now = await hold_schedule(tx, spec.key)
     if schedule.origin == "runtime":
         return False
     kept = {name: getattr(schedule, name) for name in schedule.edited}
@@ -202,6 +212,7 @@ async def _write(tx: Tx, new: Schedule) -> None:
     row = await tx.one(
         sql.change_schedule,
         **_fields(new.spec),
+        tenant=new.tenant,
         name=new.name,
         version=new.version,
         anchor=new.anchor,
@@ -213,13 +224,6 @@ async def _write(tx: Tx, new: Schedule) -> None:
     )
     if row is None:
         raise Conflict(f"schedule {new.name!r} was just changed by another caller; look at it and try again")
-
-
-async def _whose(tx: Tx, name: str, before: object) -> str:
-    """Return the tenant of a schedule's jobs; of a deleted schedule, from its last version."""
-    row = await tx.one(sql.get_schedule, name=name)
-    options = row[4] if row else before.get("options") if isinstance(before, dict) else None
-    return str(json.loads(options or "{}").get("tenant", ""))
 
 
 def _differences(schedule: Schedule, wanted: ScheduleSpec) -> list[str]:
@@ -234,8 +238,8 @@ def _fields(spec: ScheduleSpec) -> dict[str, Any]:
 def _schedule(row: Row) -> Schedule:
     fields = list(row[:-1])
     try:
-        fields[17] = ScheduleState(row[17])
-        fields[20] = tuple(json.loads(row[20]))
+        fields[18] = ScheduleState(row[18])
+        fields[21] = tuple(json.loads(row[21]))
     except ValueError as wrong:
-        raise Corruption(f"schedule {row[0]} holds what this version does not know: {wrong}") from wrong
+        raise Corruption(f"schedule {row[1]} holds what this version does not know: {wrong}") from wrong
     return Schedule(*fields)

@@ -23,8 +23,7 @@ from ..jobs.counting import ended
 from ..jobs.queries import clock
 from ..limits import breakers, rates
 from ..limits.lanes import list_lanes
-from ..workers.health import pulses
-from ..workers.workers import list_with_jobs, list_workers
+from ..workers.workers import list_with_jobs, list_workers, pulses
 
 READY_CAP: Final = 50_000
 """Per route and priority: they are counted on an index alone."""

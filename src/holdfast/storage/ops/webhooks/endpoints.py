@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ....clock import SECOND
 from ....errors import NotFound
 from ....model.jobs import JobSpec
-from ....model.webhooks import BREAKER, Endpoint, Signed, endpoint_of
+from ....model.limits import Breaker
+from ....model.webhooks import BREAKER, Endpoint, Health, Signed, endpoint_of
 from ....rules.signing import new_secret
 from ....rules.webhooks import asks_for_all, origin_of
 from ...port import Tx
@@ -149,3 +151,21 @@ def scope_of(endpoint_id: str) -> str:
 
 def _json(words: Sequence[str] | None) -> str | None:
     return None if words is None else json.dumps(list(words))
+
+
+async def health_of(tx: Tx, ids: Sequence[str], tenant: str | None, n: int) -> dict[str, Health]:
+    """Return the health of each endpoint, by its newest `n` deliveries. Unknown or other tenants' ones are left out."""
+    asked = json.dumps(list(ids))
+    found: dict[str, Health] = {}
+    for id, threshold, open_for, failures, opened, until, now in await tx.all(
+        sql.breakers_of_webhooks, ids=asked, tenant=tenant
+    ):
+        stands = Breaker(
+            scope=scope_of(id), threshold=threshold, open_for=open_for, opened_at=opened, open_until=until, now=now
+        )
+        found[id] = Health(stands.state, until, failures)
+    for id, at, state in await tx.all(sql.newest_deliveries, ids=asked, tenant=tenant, last=n - 1):
+        known = found.get(id, Health())
+        newest = at if known.newest_at is None else known.newest_at
+        found[id] = replace(known, states=(*known.states, state), newest_at=newest)
+    return found

@@ -1,1 +1,1 @@
-"""Workers, their leases, leadership and health, and remote workers."""
+"""Workers, their leases, leadership and health, and what an idle one polls for."""

@@ -1,8 +1,13 @@
-"""Workers and their leases. One row per worker is renewed; the jobs it owns only name it."""
+"""Workers, their leases, their health and their roles. One row per worker is renewed; the jobs it owns only name it.
+
+A role is for work that one worker is enough for. It saves work and nothing else: whatever its leader does must be safe
+when two do it at once.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -16,7 +21,6 @@ from ....rules.retry import decode, is_aged_out
 from ...port import Row, Tx
 from ...statements import sql
 from ..jobs.finishing import settle
-from .health import set_pulse
 
 RESCUE_PAGE: Final = 500
 # A rescue of many jobs spreads them over this time, so that they do not all come due at once.
@@ -146,3 +150,78 @@ def worker_of(row: Row) -> Worker:
 def _lost_error(worker_id: str) -> str:
     message = f"worker {worker_id} was lost while it ran this job"
     return json.dumps({"type": "WorkerLost", "message": message})
+
+
+async def set_pulse(tx: Tx, worker_id: str, vitals: Vitals) -> None:
+    """Store the health of a worker's process."""
+    await tx.one(
+        sql.set_pulse,
+        worker=worker_id,
+        cpu=vitals.cpu,
+        rss=vitals.rss,
+        claims=vitals.claims,
+        claim_p50=_micros(vitals.claim_p50),
+        claim_p99=_micros(vitals.claim_p99),
+        waiting=vitals.waiting,
+    )
+
+
+async def pulses(tx: Tx) -> dict[str, Vitals]:
+    """Return each worker's last report, by its id."""
+    return {
+        worker: Vitals(
+            cpu=cpu,
+            rss=rss,
+            claims=claims,
+            claim_p50=_seconds(p50),
+            claim_p99=_seconds(p99),
+            waiting=waiting,
+            at=at,
+        )
+        for worker, at, cpu, rss, claims, p50, p99, waiting in await tx.all(sql.list_pulses)
+    }
+
+
+async def forget_pulses(tx: Tx) -> None:
+    """Delete the reports of workers that are gone."""
+    await tx.one(sql.delete_pulses)
+
+
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * SECOND)
+
+
+def _seconds(micros: int | None) -> float | None:
+    return None if micros is None else micros / SECOND
+
+
+RESIGNED: Final = "leader"
+
+
+async def open_roles(tx: Tx, roles: Collection[str], holder: str, lease: int) -> tuple[set[str], int]:
+    """Return the roles that `holder` has or could take now, and in how many microseconds the next could be free.
+
+    A read, to avoid a write that only finds that another worker leads.
+    """
+    found = await tx.all(sql.leaders)
+    taken = {role: left for role, other, left in found if role in roles and other != holder and 0 < left <= 2 * lease}
+    return set(roles) - taken.keys(), min(taken.values(), default=0)
+
+
+async def leaders(tx: Tx) -> dict[str, str]:
+    """Return the leader of each role."""
+    return {role: holder for role, holder, left in await tx.all(sql.leaders) if left > 0}
+
+
+async def lead(tx: Tx, roles: Collection[str], holder: str, lease: int) -> set[str]:
+    """Take free roles and renew one's own; return the roles that `holder` has for `lease` microseconds from now."""
+    # In one order by every worker, so that two that lead several roles never wait for each other.
+    return {role for role in sorted(roles) if await tx.one(sql.take_lead, role=role, holder=holder, lease=lease)}
+
+
+async def resign(tx: Tx, holder: str) -> set[str]:
+    """Give up every role at once, rather than when the lease ends."""
+    left = {role for (role,) in await tx.all(sql.resign_lead, holder=holder)}
+    if left:
+        tx.ring(RESIGNED)
+    return left

@@ -9,10 +9,11 @@ select :id, :now, :actor, :action, :target_kind, :target, :reason, :before, :aft
 
 -- name: list_audit
 -- A missing filter is null; the cast gives Postgres its type.
-select id, at, actor, action, target_kind, target, reason, before, after from holdfast_audit
+select id, at, actor, action, target_kind, target, reason, before, after, tenant from holdfast_audit
  where (cast(:actor as text) is null or actor = :actor)
    and (cast(:action as text) is null or action = :action)
    and (cast(:target_kind as text) is null or target_kind = :target_kind)
+   and (cast(:tenant as text) is null or tenant = :tenant)
    and (cast(:since as bigint) is null or at >= :since)
    and (cast(:until as bigint) is null or at < :until)
    and (cast(:before as text) is null or id < :before)
@@ -21,7 +22,7 @@ select id, at, actor, action, target_kind, target, reason, before, after from ho
 
 -- name: list_audit_of_tenant
 -- The same for one tenant. Index: holdfast_audit_tenant.
-select id, at, actor, action, target_kind, target, reason, before, after from holdfast_audit
+select id, at, actor, action, target_kind, target, reason, before, after, tenant from holdfast_audit
  where tenant = :tenant and tenant <> ''
    and (cast(:actor as text) is null or actor = :actor)
    and (cast(:action as text) is null or action = :action)
@@ -39,12 +40,18 @@ select id from holdfast_audit where target_kind = :target_kind and target = :tar
 
 -- name: list_audit_of
 -- The same for one target. Index: holdfast_audit_target.
-select id, at, actor, action, target_kind, target, reason, before, after from holdfast_audit
+select id, at, actor, action, target_kind, target, reason, before, after, tenant from holdfast_audit
  where target_kind = :target_kind and target = :target
    and (cast(:actor as text) is null or actor = :actor)
    and (cast(:action as text) is null or action = :action)
+   and (cast(:tenant as text) is null or tenant = :tenant)
    and (cast(:since as bigint) is null or at >= :since)
    and (cast(:until as bigint) is null or at < :until)
    and (cast(:before as text) is null or id < :before)
  order by id desc
  limit :n;
+
+-- name: prune_audit
+delete from holdfast_audit
+ where id in (select id from holdfast_audit where at <= :now - :kept order by at limit :n)
+returning id;

@@ -1,3 +1,7 @@
+-- name: set_queue_state
+insert into holdfast_queue (name, state) values (:name, :state)
+    on conflict (name) do update set state = excluded.state;
+
 -- name: lock_queue
 -- Creates the row if there is none. The update that changes nothing locks it until the end of the transaction, so that
 -- what is read here is what the write replaces.
@@ -45,3 +49,15 @@ union select task from holdfast_job where due is not null and queue = :queue
 union select task from holdfast_job where owner is not null and queue = :queue
 union select task from holdfast_job where state in ('blocked', 'suspended') and queue = :queue
  order by 1;
+
+-- name: queue_states
+select name, state from holdfast_queue order by name;
+
+-- name: queue_state
+select state from holdfast_queue where name = :name;
+
+-- name: queue_stands
+-- Index: holdfast_job_owned.
+select q.state, q.cool_until - :now, q.max_workers,
+       (select count(*) from holdfast_job as job where job.owner is not null and job.queue = q.name)
+  from holdfast_queue as q where q.name = :name;

@@ -1,3 +1,46 @@
+-- name: special_routes
+-- Routes that require more than their queue, without those long idle. Those of grants have no row of their own.
+select queue, requires, affinity, version from holdfast_route
+ where idle_since is null or idle_since > :now - :kept
+union
+select queue, requires, affinity, version from holdfast_grant;
+
+-- name: route_marks
+select id, idle_since from holdfast_route;
+
+-- name: live_routes
+-- The distinct routes of jobs that have not ended, one SELECT for each partial index of live jobs; of the ready ones,
+-- which may be many, by one step on holdfast_job_ready for each route.
+with recursive ready(route) as (
+    select min(route) from holdfast_job where due = 1
+    union all
+    select (select min(j.route) from holdfast_job j where j.due = 1 and j.route > ready.route) from ready
+     where ready.route is not null
+)
+select route from ready where route is not null
+union select route from holdfast_job where due = 0
+union select route from holdfast_job where due = 2
+union select route from holdfast_job where due = 3
+union select route from holdfast_job where owner is not null
+union select route from holdfast_job where state in ('blocked', 'suspended');
+
+-- name: route_idle_since
+select idle_since from holdfast_route where id = :id;
+
+-- name: use_route
+update holdfast_route set idle_since = null where id = :id and idle_since is not null;
+
+-- name: leave_route
+update holdfast_route set idle_since = :now where id = :id and idle_since is null;
+
+-- name: routes_without_jobs
+-- Reads every job once: run rarely, and only if a route has been idle for a day.
+select id from holdfast_route
+ where idle_since <= :now - :kept and id not in (select route from holdfast_job);
+
+-- name: delete_route
+delete from holdfast_route where id = :id and idle_since <= :now - :kept;
+
 -- name: set_resident
 update holdfast_worker set resident = :resident where id = :id;
 
@@ -59,3 +102,14 @@ select j.route, j.queue, j.id
 select g.job_id from holdfast_grant as g
  where not exists (select 1 from holdfast_job as job where job.id = g.job_id)
  limit :n;
+
+-- name: insert_route
+insert into holdfast_route (id, queue, requires, affinity, version)
+values (:id, :queue, :requires, :affinity, :version)
+    on conflict do nothing;
+
+-- name: get_route
+select queue, requires, affinity, version from holdfast_route where id = :id
+union all
+select queue, requires, affinity, version from holdfast_grant where route = :id
+ limit 1;

@@ -93,3 +93,30 @@ values (:key, coalesce((select rank from holdfast_job where due = 1 and route = 
                          order by priority desc, rank, id limit 1), :now) + :width)
     on conflict (key) do update set last = greatest(excluded.last, holdfast_lane.last + :width)
 returning last;
+
+-- name: get_breakers
+-- get_breaker for many. Joined, as in lock_lanes: a list of keys may be compared with every breaker.
+select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
+       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+         order by job.priority desc, job.rank, job.id limit 1) is not null
+  from json_array_elements_text(:scopes::json) as item(wanted)
+  join holdfast_breaker as b on b.scope = item.wanted;
+
+-- name: lock_breaker
+select scope from holdfast_breaker where scope = :scope for update;
+
+-- name: try_breaker
+-- Lanes are locked already: waiting here could deadlock.
+select scope from holdfast_breaker where scope = :scope for update skip locked;
+
+-- These differ in how a list is passed. Only here are rows locked: budgets by key, always in one order, and
+-- after the job whose run reserves; a waiting job that another transaction has locked is skipped.
+
+-- name: end_admissions_of
+update holdfast_admission set active = 0
+ where job_id = any(array(select json_array_elements_text(:ids::json))) and active = 1
+returning quota;
+
+-- name: lock_quota
+select key, allowed, span, concurrency from holdfast_quota where key = :key order by key for update;

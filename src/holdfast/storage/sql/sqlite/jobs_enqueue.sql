@@ -1,0 +1,55 @@
+-- name: insert_job
+-- For many rows at once by `@rows`: parsing a document of rows takes as long as binding them.
+-- A key that outlives its job is in holdfast_dedupe; any other in the unique index holdfast_job_dedupe.
+-- Checking the queue's state costs less than the noise of a measurement.
+insert into holdfast_job (
+    @given, queue, route, state, due, rank, not_before, reason, deadline,
+    dedupe_scope, dedupe_key, dedupe_until, dedupe_held, created_at)
+select @given(bound), :queue, :route, 'ready',
+       case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
+       coalesce(:rank, :at, :now + :delay), coalesce(:at, :now + :delay),
+       case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
+       coalesce(:deadline_at, :now + :deadline),
+       :dedupe_scope, :dedupe_key, :dedupe_until, :dedupe_held, :now
+  from @rows
+ where (:dedupe_held is null
+        or not exists (select 1 from holdfast_dedupe where held = :dedupe_held and expires_at > :now))
+   and not exists (select 1 from holdfast_queue where name = :queue and state in ('draining', 'disabled'))
+    on conflict do nothing;
+
+-- name: insert_plain_job
+-- Inserts one row without a key. Triggers record its event.
+insert into holdfast_job (@given, queue, route, state, due, rank, not_before, reason, deadline, created_at)
+select @given(bound), :queue, :route, 'ready',
+       case when coalesce(:at, :now + :delay) <= :now then 1 else 0 end,
+       coalesce(:at, :now + :delay), coalesce(:at, :now + :delay),
+       case when coalesce(:at, :now + :delay) <= :now then 'new' else 'delay' end,
+       coalesce(:deadline_at, :now + :deadline), :now
+ where not exists (select 1 from holdfast_queue where name = :queue and state in ('draining', 'disabled'))
+    on conflict do nothing;
+
+-- name: limit_lock_wait
+-- The write lock is already held; there is nothing to wait for.
+select 1;
+
+-- name: copy_jobs
+-- There is nothing to decide and no conflict to check for.
+insert into holdfast_job (@given, queue, route, state, due, rank, not_before, reason, deadline, created_at)
+select @given(bound), :queue, :route, :state, :due, :rank, :not_before, :reason, :deadline, :created_at
+  from @rows;
+
+-- These differ in how a list is passed.
+
+-- name: note_hooks
+insert into holdfast_hook (job_id, hooks)
+select value ->> '$.job_id', value ->> '$.hooks' from json_each(:rows) where true
+    on conflict do nothing;
+
+-- name: hooks_of
+select h.job_id, h.hooks, job.state, job.reason, job.result, job.error, job.tenant
+  from holdfast_hook as h join holdfast_job as job on job.id = h.job_id
+ where h.job_id in (select value from json_each(:ids))
+ order by h.job_id;
+
+-- name: forget_hooks
+delete from holdfast_hook where job_id in (select value from json_each(:ids));
