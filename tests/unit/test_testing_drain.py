@@ -12,7 +12,6 @@ import pytest
 import holdfast
 from holdfast.runtime.draining import Drained
 from holdfast.testing import adrain, drain, isolated
-from holdfast.worker import drain_lease
 from holdfast.worker.lease import Heartbeat
 from tests.patience import SOON
 
@@ -240,21 +239,23 @@ def test_where_real_time_passes_a_drain_keeps_its_lease_from_a_thread_of_its_own
 ) -> None:
     app, renewed = holdfast.App(":memory:"), threading.Event()
 
-    class Told(Heartbeat):
-        def start(self, registered_at: float) -> None:
-            super().start(registered_at)
-            self.beat_now()
+    start, run_once = Heartbeat.start, Heartbeat.run_once
 
-        def run_once(self) -> bool:
-            if told := super().run_once():
-                renewed.set()
-            return told
+    def start_and_beat(self: Heartbeat, registered_at: float, *, on_thread: bool) -> None:
+        start(self, registered_at, on_thread=on_thread)
+        self.beat_now()
+
+    def renew_and_tell(self: Heartbeat) -> bool:
+        if told := run_once(self):
+            renewed.set()
+        return told
 
     @app.task
     async def blocks_the_loop() -> bool:
         return renewed.wait(SOON)
 
-    monkeypatch.setattr(drain_lease, "Heartbeat", Told)
+    monkeypatch.setattr(Heartbeat, "start", start_and_beat)
+    monkeypatch.setattr(Heartbeat, "run_once", renew_and_tell)
     job = blocks_the_loop.enqueue()
     assert drain(app).succeeded == 1
     assert job.result(timeout=0)
@@ -306,9 +307,8 @@ def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can
     beating: list[Heartbeat] = []
     attempts: list[int] = []
 
-    class ByHand(Heartbeat):
-        def start(self, registered_at: float) -> None:
-            beating.append(self)
+    def start_by_hand(self: Heartbeat, registered_at: float, *, on_thread: bool) -> None:
+        beating.append(self)
 
     @app.task
     async def handed_back(ctx: holdfast.Context) -> None:
@@ -322,7 +322,7 @@ def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can
         finally:
             asyncio.get_running_loop().run_in_executor(None, heartbeat.run_once)
 
-    monkeypatch.setattr(drain_lease, "Heartbeat", ByHand)
+    monkeypatch.setattr(Heartbeat, "start", start_by_hand)
     handed_back.enqueue()
     assert drain(app) == Drained(succeeded=1, again=1)
     assert attempts == [1, 1]

@@ -102,7 +102,7 @@ async def test_each_event_is_told_once_to_each_who_wants_it(shop: Shop) -> None:
                 await shop.until_ended(job)
             await lead(worker)
             for _ in range(2):
-                await worker.chores.fanout.run_once()
+                await worker.services.fanout.run_once()
                 shop.clock.advance(1)
             told = {
                 endpoint.id: await logged(shop, endpoint, lambda log: all(one.status == 200 for one in log))
@@ -226,7 +226,7 @@ async def test_an_endpoint_that_is_gone_is_disabled_and_hears_no_more(shop: Shop
         job = await shop.app.tasks["work"].aenqueue("a")
         assert (await shop.until_ended(job)).state == "succeeded"
         await lead(worker)
-        await worker.chores.fanout.run_once()
+        await worker.services.fanout.run_once()
         found = await shop.app.webhooks.aget(endpoint.id)
         assert (found.state, found.reason) == ("disabled", "gone")
         assert [one.id for one in await shop.app.webhooks.alog(endpoint.id)] == [sent.id]
@@ -289,7 +289,7 @@ async def test_one_slow_receiver_delays_nobody_else(shop: Shop) -> None:
         for job in jobs:
             await shop.until_ended(job)
         await lead(worker)
-        await worker.chores.fanout.run_once()
+        await worker.services.fanout.run_once()
         await on_renewed(quick, 20)
         assert len(slow.seen) <= 2
         assert {one.attempts for one in await shop.app.webhooks.alog(stuck.id)} <= {0, 1}
@@ -391,8 +391,8 @@ def test_a_secret_too_short_and_nonsense_are_refused(small_shop: Shop) -> None:
 
 
 async def lead(worker: Worker) -> None:
-    await worker.chores.leader.run_once()
-    assert worker.chores.leader.holds("webhooks")
+    await worker.services.leader.run_once()
+    assert worker.services.leader.holds("webhooks")
 
 
 def test_an_endpoint_that_is_added_again_under_its_id_is_the_same_one(small_shop: Shop) -> None:

@@ -249,7 +249,7 @@ async def test_a_forced_cancel_ends_the_job_at_once_and_fences_its_handler(shop:
         assert (after.state, after.owner, after.epoch > before.epoch) == ("cancelled", None, True)
         await shop.beat(worker)
         await stopped.wait()
-        await shop.until(job, lambda _: not worker.claimer.pending and not worker.runner.runs)
+        await shop.until(job, lambda _: not worker.outcomes.pending and not worker.runner.runs)
     assert (await job.astatus()).state == "cancelled"
     assert (await job.astatus()).result is None
 
@@ -272,7 +272,7 @@ async def test_a_cancel_is_heard_while_the_worker_drains(real_shop: Shop) -> Non
     jobs = [await endless.aenqueue(n) for n in range(2)]
     await both.wait()
     stopping = asyncio.create_task(worker.stop(grace=600))
-    await real_shop.until(jobs[0], lambda _: worker.runner.closing)
+    await real_shop.until(jobs[0], lambda _: worker.state.closing)
     for job in jobs:
         await job.acancel()
         assert (await real_shop.until_ended(job)).state == "cancelled"

@@ -135,7 +135,7 @@ class EmbeddedWorker:
             )  # fmt: skip
 
     def _make(self) -> Worker:
-        worker = Worker(
+        return Worker(
             self._store,
             self._app.all_tasks if self._tasks is None else self._tasks,
             self._settings,
@@ -144,6 +144,5 @@ class EmbeddedWorker:
             declarations=self._app.declarations(),
             clock=self._clock,
             random=self._app._u,
+            on_broken=self._stop,
         )
-        worker.background.on_broken = self._stop
-        return worker

@@ -122,7 +122,7 @@ async def _until_stopped(worker: Worker, leaving: asyncio.Task[bool], supervisor
         if is_orphan(supervisor):
             logger.warning("the supervisor is gone; stopping")
             return 0
-        if worker.background.is_broken:
+        if worker.background.error:
             return EXIT_BROKEN
         if worker.is_worn_out:
             logger.error("too many threads hang in handlers that do not end; stopping, to be restarted")

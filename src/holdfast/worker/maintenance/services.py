@@ -21,7 +21,7 @@ from .flow_resolver import Resolver
 from .leader import ROLES, Leader
 from .pruner import Pruner
 from .queue_totals import QueueTotals
-from .rescuer import Rescuer, Steady
+from .rescuer import Rescuer
 from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
 from .service import Pace, Service, Work, spread
@@ -36,14 +36,14 @@ _SELDOM: Final = 15
 
 
 class Services:
-    """`own_id` returns the worker's current id, which changes if it was declared lost; `pulse` is its heartbeat."""
+    """`own_id` returns the worker's current id; `steady_for` the seconds since its last late renewal."""
 
     def __init__(
         self,
         store: Store,
         settings: WorkerSettings,
         own_id: Callable[[], str],
-        pulse: Steady,
+        steady_for: Callable[[], float],
         clock: Clock,
         random: Callable[[], float],
         tasks: Tasks,
@@ -53,7 +53,7 @@ class Services:
         self._settings = settings
         self._random = random
         rescue = settings.lease / 3 if settings.rescue_interval is None else settings.rescue_interval
-        self.rescuer: Final = Rescuer(store, own_id, pulse, random, clock, interval=rescue)
+        self.rescuer: Final = Rescuer(store, own_id, steady_for, random, clock, interval=rescue)
         self.leader: Final = Leader(store, own_id, clock, (*ROLES, *roles_of(tasks)))
         leads = self.leader.holds
         self.scheduler: Final = Scheduler(

@@ -55,14 +55,14 @@ class Executor:
         middleware: Sequence[Middleware] = (),
         *,
         inputs: Inputs,
-        doorkeeper: AdmissionCheck,
+        admission: AdmissionCheck,
         is_leased: Callable[[], bool] = lambda: True,
     ) -> None:
         """`is_leased` says whether the worker's lease is valid by its own clock."""
         self._app = app
         self._is_leased = is_leased
         self._inputs = inputs
-        self._admission = doorkeeper
+        self._admission = admission
         self._outcome_rules = outcome_rules
         self._threads = threads
         self._children = children
