@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.worker.processes.identity import is_gone
-from holdfast.worker.processes.messages import Cancel, Frames, frame, orders
+from holdfast.worker.processes.messages import CancelOrder, FrameSplitter, frame, orders
 from holdfast.worker.processes.pool import ChildDied, ChildPool, ChildTicket, importable
 from tests.patience import SOON
 
@@ -380,17 +380,17 @@ def test_a_guard_that_died_is_replaced_and_knows_every_group(pipe: Path) -> None
 
 
 def test_messages_are_cut_out_of_a_stream_wherever_it_is_torn() -> None:
-    stream = frame(Cancel(1)) + frame(Cancel(2)) + frame(Cancel(3))
+    stream = frame(CancelOrder(1)) + frame(CancelOrder(2)) + frame(CancelOrder(3))
     for size in (1, 3, 7, len(stream)):
-        frames = Frames()
+        frames = FrameSplitter()
         pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
         bodies = [body for piece in pieces for body in frames.feed(piece)]
-        assert [orders.decode(body) for body in bodies] == [Cancel(1), Cancel(2), Cancel(3)]
+        assert [orders.decode(body) for body in bodies] == [CancelOrder(1), CancelOrder(2), CancelOrder(3)]
 
 
 def test_a_stream_that_is_none_of_messages_is_refused() -> None:
     with pytest.raises(ValueError, match="something else wrote"):
-        list(Frames().feed(b"GET / HTTP/1.1"))
+        list(FrameSplitter().feed(b"GET / HTTP/1.1"))
 
 
 def test_a_child_that_speaks_nonsense_is_killed() -> None:

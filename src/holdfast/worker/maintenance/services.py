@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -10,6 +11,7 @@ from typing import Any, Final
 from ...clock import SECOND, Clock
 from ...storage.ops.jobs import deadlines
 from ...storage.ops.limits import lanes, rates
+from ...storage.ops.signals import waking
 from ...storage.ops.workers.remote import overdue
 from ...storage.port import Op, Store
 from ..claiming.remote import Tasks, end_overdue
@@ -26,13 +28,16 @@ from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
 from .service import Pace, Service, Work, spread
 from .stats_roller import StatsRoller
-from .timeout_waker import TimeoutWaker
 from .webhook_fanout import ROLE as WEBHOOKS
 from .webhook_fanout import Fanout
 
 _UPKEEP: Final = "upkeep"
 # Workers that do not lead check this many times less often. With 5, fifty idle workers made 28 queries a second.
 _SELDOM: Final = 15
+logger: Final = logging.getLogger("holdfast.worker")
+
+# Rows that another worker has locked are skipped; retry them soon.
+_AGAIN: Final = 0.05
 
 
 class Services:
@@ -138,3 +143,24 @@ class Services:
 
     def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
         return Service(name, work, Pace(interval=interval), random=self._random, outage=self._store.outage)
+
+
+class TimeoutWaker:
+    """Ends timed-out waits of suspended jobs. `longest_rest` is in seconds."""
+
+    def __init__(self, store: Store, longest_rest: float) -> None:
+        self._store = store
+        self._longest_rest = longest_rest
+
+    async def run_once(self) -> float | None:
+        """End the waits that are due; return the seconds until the next check."""
+        rest = await self._rest()
+        if rest is None or rest > 0:
+            return rest
+        # Only now a write, which on SQLite takes the lock from other writers.
+        looked_at = await self._store.awrite(Op(waking.wake_due))
+        return 0.0 if looked_at >= waking.PAGE else _AGAIN
+
+    async def _rest(self) -> float | None:
+        left = await self._store.aread(Op(waking.next_wake, single=True))
+        return None if left is None or left / SECOND > self._longest_rest else max(0.0, left / SECOND)

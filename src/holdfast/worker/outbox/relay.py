@@ -29,15 +29,14 @@ from ...telemetry import Tally
 from ..claiming.outcomes import FailedCommits
 from ..running.runs import count_runs
 from ..state import WorkerState
-from .courier import Known
-from .delivery import Delivery
+from .delivery import BatchDelivery, Known
 
 logger: Final = logging.getLogger("holdfast.worker")
 
 _PAUSE_AFTER_FAULT: Final = 60 * SECOND
 
 
-class Batch:
+class ClaimedBatch:
     """Entries claimed by this worker."""
 
     __slots__ = ("found", "jobs", "owner", "stopped", "why")
@@ -74,10 +73,10 @@ class Relay:
         self.queue: Final = destination.name
         plain = Route(self.queue)
         self.routes: Final = (plain, plain.requiring(f"task:{self.queue}"))
-        self.delivery: Final = Delivery(destination, clock, random)
+        self.delivery: Final = BatchDelivery(destination, clock, random)
         self.parked = True
         """True if there may be parked entries, which a success releases."""
-        self.delivering: Final[set[Batch]] = set()
+        self.delivering: Final[set[ClaimedBatch]] = set()
         self.held: Final[set[tuple[str, int]]] = set()
         """Entries whose outcome is not in the store yet, by id and epoch."""
         self._encoded = encode_routes([self.routes])
@@ -132,7 +131,7 @@ class Relay:
 
     async def _record_and_deliver(
         self, owner: str, finishes: list[Finish], request: ClaimRequest | None
-    ) -> tuple[Batch, list[Finish]]:
+    ) -> tuple[ClaimedBatch, list[Finish]]:
         """Record one batch, claim the next and deliver it."""
         try:
             batch = await self._turn(owner, finishes, request)
@@ -174,7 +173,7 @@ class Relay:
             logger.exception("ready() of destination %r failed; it counts as not ready", self.destination.short)
             return False
 
-    async def _turn(self, owner: str, finishes: list[Finish], request: ClaimRequest | None) -> Batch:
+    async def _turn(self, owner: str, finishes: list[Finish], request: ClaimRequest | None) -> ClaimedBatch:
         """Record and claim. If the store fails, the outcomes are kept and retried."""
         taken = Taken([], 0)
         while finishes or request:
@@ -192,7 +191,7 @@ class Relay:
                 finishes = [finish for finish in finishes if (finish.id, finish.epoch) in self.held]
         for finish in finishes:
             self.held.discard((finish.id, finish.epoch))
-        return Batch(request.owner if request else owner, taken)
+        return ClaimedBatch(request.owner if request else owner, taken)
 
     async def _record(self, owner: str, finish: Finish) -> None:
         await self._exchange(owner, [finish], None)
@@ -231,7 +230,7 @@ class Relay:
 
     # -- with the destination
 
-    async def _deliver(self, batch: Batch) -> list[Finish]:
+    async def _deliver(self, batch: ClaimedBatch) -> list[Finish]:
         """Deliver a batch; return the outcome of each entry, none if they belong to other workers by now."""
         started = self._clock.monotonic()
         self.delivering.add(batch)
@@ -253,7 +252,7 @@ class Relay:
             self._wake.set()
         return [Finish(job.id, job.epoch, outcome) for job, outcome in outcomes]
 
-    async def _outcomes(self, batch: Batch) -> list[tuple[Claimed, Outcome]]:
+    async def _outcomes(self, batch: ClaimedBatch) -> list[tuple[Claimed, Outcome]]:
         if self._state.closing or self._state.fenced:
             batch.stop("shutdown" if self._state.closing else "fenced")
             return [(job, Released(batch.why)) for job in batch.jobs]
