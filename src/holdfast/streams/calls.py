@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from ..durable.shared import SharedCalls
+from ..durable.options import SharedCalls
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -55,9 +55,9 @@ class _Speaks(SharedCalls):
     def _step(self) -> str:
         if self._durable is None:
             return ""
-        from ..durable.place import place_of
+        from ..durable.journal import site_of
 
-        scope = place_of(self._durable).scope
+        scope = site_of(self._durable).scope
         while (shorter := _BRANCH.sub("", scope)) != scope:
             scope = shorter
         return scope.removesuffix("/")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..durable.awaiting import AwaitingCalls
 from ..durable.blocking import BlockingCalls
-from ..durable.shared import SharedCalls
+from ..durable.options import SharedCalls
 from ..errors import NoCurrentJob, NotAwaited
 from ..names import check_affinity
 from ..outcomes import Throttle
@@ -182,9 +182,9 @@ class Context(AwaitingStream, AwaitingCalls, _BaseContext):
 
     def _calls(self) -> Durable:
         if self._durable is None:
-            from ..durable.making import awaiting
+            from ..durable.calls import async_calls
 
-            self._durable = awaiting(self.job, self._app, self._stop, self._scope)
+            self._durable = async_calls(self.job, self._app, self._stop, self._scope)
         return self._durable
 
     @tracked
@@ -205,9 +205,9 @@ class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
 
     def _calls(self) -> Durable:
         if self._durable is None:
-            from ..durable.making import blocking
+            from ..durable.calls import blocking_calls
 
-            self._durable = blocking(self.job, self._app, self._stop, self._scope)
+            self._durable = blocking_calls(self.job, self._app, self._stop, self._scope)
         return self._durable
 
     def acquire(self, scope: str) -> None:
