@@ -13,7 +13,7 @@ import uvicorn
 
 from holdfast import Context
 from holdfast.errors import ConfigError
-from holdfast.outbound.client import Client
+from holdfast.outbound.client import HttpClient
 from holdfast.outbound.policy import Policy
 from holdfast.rules.signing import new_secret, sign
 from holdfast.tasks.task import JobRequest
@@ -239,7 +239,7 @@ async def test_a_message_goes_over_a_real_connection(real_shop: Shop) -> None:
         settings = uvicorn.Config(receiver(real_shop.app, SECRET, task=paid), log_level="warning", ws="none")
         server = uvicorn.Server(settings)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        client = Client(Policy(allow_http=True, allow_private=True, ports=[port]))
+        client = HttpClient(Policy(allow_http=True, allow_private=True, ports=[port]))
         body = b'{"n": 7}'
         answer = await client.request("POST", f"http://127.0.0.1:{port}/", headers=signed(SECRET, "m", body), body=body)
         await client.aclose()

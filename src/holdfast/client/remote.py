@@ -56,7 +56,7 @@ from ..storage.ops.workers import remote, remote_waits
 from ..storage.ops.workers.remote import Holding
 from ..storage.ops.workers.remote_waits import Opening, Rest
 from ..storage.port import Op, Store, Tx
-from ..streams.drafts import draft_of, patch_of, progress_of
+from ..streams.frames import draft_of, patch_of, progress_of
 from ..tasks.context import JobInfo
 from ..tasks.options import Seconds
 from ..values.codec import VALUE_LIMIT, encode

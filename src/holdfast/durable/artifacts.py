@@ -156,7 +156,10 @@ Data: TypeAlias = "bytes | bytearray | memoryview | str | os.PathLike[str] | Rea
 
 
 class ArtifactData:
-    """Reads the data once, from beginning to end, and computes their size and hash meanwhile. It blocks."""
+    """The data as a handler gives it: bytes, text, a file by its path, or an open file.
+
+    Read once, from beginning to end, which blocks; its size and hash are computed meanwhile.
+    """
 
     def __init__(self, open_: Callable[[], Readable], *, ours: bool) -> None:
         self._open = open_

@@ -20,7 +20,7 @@ from ..rules.retry import DEFAULT
 from ..rules.steps import Call, check_call_name
 from ..storage.ops import steps
 from ..storage.port import Op, Tx
-from ..streams.again import begin_again
+from ..streams.writer import restart_step
 from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from ..tasks.job import Job
 from ..tasks.options import Seconds
@@ -124,7 +124,7 @@ class Durable:
         if (watch := getattr(self.app, "_on_step", None)) is not None:
             await watch(self, call)
         if again or self.info.epoch > 1:
-            await begin_again(self, f"{call.name}#{call.nth}")
+            await restart_step(self, f"{call.name}#{call.nth}")
         site = site_of(self)
         with inside(self, f"{call.name}#{call.nth}/", site.branch):
             return await run()

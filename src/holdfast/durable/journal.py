@@ -79,7 +79,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """`scope` separates names: calls in a step or branch are numbered on their own."""
+    """The place in a run at which a call is made: at the top, inside a step, or in a branch of `ctx.gather`.
+
+    `scope` separates names: calls in a step or branch are numbered on their own.
+    """
 
     run: object = None
     scope: str = ""
@@ -92,7 +95,7 @@ _site: Final[ContextVar[CallSite]] = ContextVar("holdfast_call_site", default=TO
 
 
 def site_of(run: object) -> CallSite:
-    """Return the place in that run. Inline, a job may run inside another job's step, which is not its own place."""
+    """Return the call site in that run. Inline, a job may run inside another job's step, which is not its own place."""
     site = _site.get()
     return site if site.run is run else TOP
 

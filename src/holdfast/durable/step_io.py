@@ -162,7 +162,10 @@ class BlockingStepIO:
 
 
 def on_thread(call: Callable[[], T]) -> Future[T]:
-    """Run a call on a thread of its own, in a copy of the caller's context. Cancelling it does not stop it."""
+    """Run a call on a thread of its own, in a copy of the caller's context. Cancelling it does not stop it.
+
+    It is a daemon thread: the interpreter must be able to exit while a call hangs.
+    """
     future: Future[T] = Future()
     # From now on the future cannot be cancelled.
     future.set_running_or_notify_cancel()

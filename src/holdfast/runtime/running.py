@@ -178,7 +178,10 @@ def _end_at_once(code: int) -> NoReturn:
 
 
 def run_to_its_end(main: Coroutine[Any, Any, T]) -> tuple[T, bool]:
-    """Run like `asyncio.run`; return the result, and whether every task and thread ended. The others are dropped."""
+    """Run like `asyncio.run`; return the result, and whether every task and thread ended. The others are dropped.
+
+    `asyncio.run` waits without limit for cancelled tasks, and for threads that hang in calls of `asyncio.to_thread`.
+    """
     runner = asyncio.Runner()
     threads = ThreadPoolExecutor(thread_name_prefix="asyncio")
     runner.get_loop().set_default_executor(threads)

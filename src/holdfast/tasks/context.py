@@ -53,7 +53,7 @@ class JobInfo:
 class Stop:
     """Request to end a run, which a thread can wait for."""
 
-    __slots__ = ("_event", "calls", "loaded", "outcome", "outlet", "reason", "task")
+    __slots__ = ("_event", "buffer", "calls", "loaded", "outcome", "reason", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -61,8 +61,8 @@ class Stop:
         """Outcome set while the handler runs (suspended or failed), whatever it does from now on."""
         self.task: Any = None
         """The asyncio task that runs the handler, if there is one."""
-        self.outlet: Any = None
-        """Outlet for the run's stream, once it has written to it."""
+        self.buffer: Any = None
+        """Buffer of the frames of the run, once it has written to its stream."""
         self._event: threading.Event | None = None
         self.loaded: tuple[str, ...] | None = None
         """Affinities that the handler reported as loaded."""

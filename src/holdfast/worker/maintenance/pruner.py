@@ -197,7 +197,7 @@ def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 class QueueCaps:
-    """`leads` says whether this worker prunes; `rest` pauses, so that other transactions can run."""
+    """Deletes finished jobs over the caps of their queues, the least needed states first, then the oldest."""
 
     def __init__(self, store: Store, leads: Callable[[], bool], rest: Callable[[float], Awaitable[None]]) -> None:
         self._store = store

@@ -202,7 +202,8 @@ def _signal_name(number: int) -> str:
 class Link:
     """Sends frames and passes received bodies to `on_body`; calls `on_end` once, when nothing more can arrive.
 
-    A ValueError from `on_body` ends the link.
+    A ValueError from `on_body` ends the link. Not an asyncio transport, because the last messages of a dead child must
+    be read at the moment its death is known.
     """
 
     def __init__(self, channel: socket.socket, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:

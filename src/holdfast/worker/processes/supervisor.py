@@ -203,7 +203,10 @@ def describe_exit(code: int) -> str:
 
 
 class StopSignals:
-    """Handles the given signals inside a `with` block. Main thread only."""
+    """Waits for the given signals inside a `with` block. Main thread only.
+
+    None is lost between a check and a sleep, and no handler interrupts other code.
+    """
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = tuple(numbers)
