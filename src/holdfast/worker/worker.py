@@ -16,7 +16,7 @@ from ..storage.ops.workers import workers
 from ..storage.port import Op, Store
 from ..tasks.middleware import Middleware
 from ..tasks.task import Task
-from ..telemetry import Tally
+from ..telemetry import RunTally
 from .claiming.claimer import Claimer
 from .claiming.outcomes import OutcomeQueue
 from .claiming.poller import WorkPoller
@@ -86,7 +86,7 @@ class Worker:
         self._watchdog: Watchdog | None = None
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
-        self._tally: Tally = getattr(app, "tally", None) or Tally()
+        self._tally: RunTally = getattr(app, "tally", None) or RunTally()
         self.background: Final = BackgroundTasks(on_broken)
         self.state: Final = WorkerState(identity or token())
         self.outcomes: Final = outcomes or OutcomeQueue()

@@ -25,7 +25,7 @@ from ...storage.ops.outbox import entries
 from ...storage.ops.outbox.entries import Taken
 from ...storage.port import Op, Store
 from ...tasks.destinations import Destination
-from ...telemetry import Tally
+from ...telemetry import RunTally
 from ..claiming.outcomes import FailedCommits
 from ..running.runs import count_runs
 from ..state import WorkerState
@@ -66,7 +66,7 @@ class Relay:
         *,
         leads: Callable[[str], bool],
         in_flight: set[str],
-        tally: Tally,
+        tally: RunTally,
         on_idle: Callable[[], None],
     ) -> None:
         self.destination: Final = destination

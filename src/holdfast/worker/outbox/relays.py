@@ -14,7 +14,7 @@ from ...storage.ops.outbox import entries
 from ...storage.port import Op, Store
 from ...tasks.destinations import Destination
 from ...tasks.task import Task
-from ...telemetry import Tally
+from ...telemetry import RunTally
 from ..registration import served_destinations
 from ..settings import WorkerSettings
 from ..state import WorkerState
@@ -44,7 +44,7 @@ class Relays:
         *,
         leads: Callable[[str], bool],
         in_flight: set[str],
-        tally: Tally,
+        tally: RunTally,
         on_idle: Callable[[], None],
     ) -> None:
         """`leads` says whether the worker has a role; `in_flight` has the tokens of its claims without an answer."""

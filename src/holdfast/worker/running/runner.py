@@ -13,7 +13,7 @@ from ...model.outcomes import Done, Expired, Finish, Outcome, Released
 from ...model.webhooks import TASK as DELIVER
 from ...model.workers import Owned
 from ...tasks.task import Task
-from ...telemetry import Tally
+from ...telemetry import RunTally
 from ..claiming.capacity import Capacity, LoadedAffinities, open_routes, rerouted, routing_of
 from ..claiming.outcomes import OutcomeQueue
 from ..claiming.routes import ServedRoutes
@@ -60,7 +60,7 @@ class JobRunner:
         clock: Clock,
         executor: Callable[[Finished], Executor],
         aside: Aside,
-        tally: Tally,
+        tally: RunTally,
         on_idle: Callable[[], None],
         limit: int | None = None,
     ) -> None:

@@ -22,7 +22,7 @@ from ...model.outcomes import (  # fmt: skip
 )
 from ...tasks.context import Stop
 from ...tasks.task import Task
-from ...telemetry import Tally
+from ...telemetry import RunTally
 from .deadlines import Deadline
 
 _ENDS: Final[Mapping[type, str]] = {
@@ -87,7 +87,7 @@ class Runs:
         return len(self._running)
 
 
-def count_runs(tally: Tally, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
+def count_runs(tally: RunTally, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
     """Count runs of the job's task that ended with that kind of outcome."""
     tally.count(job.queue, job.task, _ENDS[kind], seconds, n)
 
