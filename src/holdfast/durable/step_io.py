@@ -18,8 +18,8 @@ from typing import Any, Final, NoReturn, Protocol, TypeVar
 from ..errors import InvalidInput
 from ..storage.blobs import Awaiting, Blocking, Reach
 from ..storage.port import Op, Store
-from ..tasks.connections import close_all_connections
 from ..tasks.context import Stop, Suspension
+from ..tasks.django_connections import close_all_connections
 from ..tasks.job import Job
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ import msgspec
 
 from ..errors import HoldfastError
 from ..telemetry import CurrentRun, running
-from .connections import close_stale_async_connections, close_stale_connections
 from .context import Context, JobInfo, Stop, SyncContext
+from .django_connections import close_stale_async_connections, close_stale_connections
 from .tenants import working_for
 
 if TYPE_CHECKING:

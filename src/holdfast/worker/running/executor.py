@@ -20,8 +20,8 @@ from ...model.values import is_reference
 from ...rules.failure import error_text
 from ...streams.capture import capture
 from ...streams.writer import FrameBuffer
-from ...tasks.connections import DJANGO, close_stale_async_connections
 from ...tasks.context import Context, JobInfo, SyncContext
+from ...tasks.django_connections import DJANGO, close_stale_async_connections
 from ...tasks.functions import is_async
 from ...tasks.middleware import Crossing, Middleware, context_of, names_of, wrap
 from ...tasks.task import Task
