@@ -137,12 +137,12 @@ async def test_a_function_chooses_the_job_or_none(small_shop: Shop) -> None:
 
 @live
 async def test_a_message_becomes_a_signal_once(shop: Shop) -> None:
-    on_renewed: list[Any] = []
+    received: list[Any] = []
 
     @shop.app.task
     async def order(ctx: Context) -> None:
-        on_renewed.append(await ctx.wait_for("paid", type=int))
-        on_renewed.append(await ctx.wait_for("paid", type=int))
+        received.append(await ctx.wait_for("paid", type=int))
+        received.append(await ctx.wait_for("paid", type=int))
 
     job = await order.aenqueue()
     sender = Sender(shop, receiver(shop.app, SECRET, signal=lambda m: (job.id, "paid", m.data["amount"])))
@@ -151,7 +151,7 @@ async def test_a_message_becomes_a_signal_once(shop: Shop) -> None:
     async with shop.working():
         await job.await_(SOON)
 
-    assert on_renewed == [5, 6]
+    assert received == [5, 6]
     assert await sender.send("msg_2", {"amount": 6}) in [
         (202, {"sent": True}),
         (200, {"ignored": True, "why": "job_ended"}),

@@ -16,7 +16,7 @@ from holdfast.worker.processes.identity import is_gone
 from tests.patience import SOON
 
 from . import gated_tasks, isolated_tasks
-from .worker_kit import AT_ONCE, Shop, key_of, live, on_renewed
+from .worker_kit import AT_ONCE, Shop, key_of, live, read_pipe
 
 
 @live
@@ -62,7 +62,7 @@ async def test_a_process_that_does_not_heed_a_cancel_is_killed_after_the_grace(s
     app = shop.borrow(isolated_tasks.app)
     async with shop.working(cancel_grace=5) as worker:
         job = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         await job.acancel()
         await shop.beat(worker)
         assert (await job.astatus()).state == "running"
@@ -76,12 +76,12 @@ async def test_processes_that_heed_a_cancel_end_within_the_grace(small_shop: Sho
     app = small_shop.borrow(isolated_tasks.app)
     async with small_shop.working() as worker:
         job = await app.aenqueue(isolated_tasks.waits_for_cancel.job(str(pipe)))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         await job.acancel()
         await small_shop.beat(worker)
         assert await job.aresult(SOON) == "cancelled True"
         job = await app.aenqueue(isolated_tasks.waits_async.job(str(pipe)))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         await job.acancel()
         await small_shop.beat(worker)
         assert (await small_shop.until_ended(job)).state == "cancelled"
@@ -100,7 +100,7 @@ async def test_a_handler_does_not_begin_in_its_process_after_a_cancel_was_answer
     monkeypatch.setenv("HOLDFAST_TEST_GATE", f"{pipe}:{gate}")
     async with shop.working() as worker:
         job = await app.aenqueue(task.job(str(effect)))
-        assert await on_renewed(pipe) == "importing"
+        assert await read_pipe(pipe) == "importing"
         if is_heard:
             assert await job.acancel() == "requested"
             await shop.beat(worker)

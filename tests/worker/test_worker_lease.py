@@ -21,7 +21,7 @@ from holdfast.worker.worker import Worker
 from tests.patience import SOON
 
 from . import isolated_tasks
-from .worker_kit import AT_ONCE, Shop, endless, key_of, live, on_renewed
+from .worker_kit import AT_ONCE, Shop, endless, key_of, live, read_pipe
 
 LEASE = 30.0
 
@@ -52,7 +52,7 @@ async def test_the_handler_of_a_job_that_is_no_longer_ours_is_stopped(shop: Shop
         jobs = [await here.aenqueue(), await on_thread.aenqueue()]
         jobs.append(await app.aenqueue(isolated_tasks.hangs.job(str(pipe))))
         await begun.wait()
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         shop.alter("update holdfast_job set owner = 'another', epoch = epoch + 1")
         await shop.beat(worker)
         await stopped.wait()
@@ -208,7 +208,7 @@ async def test_a_worker_fences_itself_before_its_lease_ends_even_if_the_store_ha
         await task.aenqueue()
         isolated = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
         await begun.get()
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         await shop.beat(worker)
         # Nobody beats: the timekeeper alone notices, and in time.
         await shop.pass_time_silently(LEASE * 0.8, worker)
@@ -307,7 +307,7 @@ async def test_the_process_of_a_run_that_was_told_to_end_before_is_killed_at_onc
     app = shop.borrow(isolated_tasks.app)
     async with shop.working(lease=LEASE, cancel_grace=60) as worker:
         job = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         worker.state.closing = True
         worker.runner.stop_all("shutdown")
         worker.runner.stop_all(reason)

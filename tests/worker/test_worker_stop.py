@@ -15,7 +15,7 @@ from holdfast.worker.processes.identity import is_gone
 from tests.patience import SOON
 
 from . import isolated_tasks
-from .worker_kit import Shop, key_of, live, on_renewed
+from .worker_kit import Shop, key_of, live, read_pipe
 
 
 @live
@@ -70,7 +70,7 @@ async def test_what_is_not_done_when_the_grace_ends_is_ready_again_at_no_cost(
     jobs.append(await app.aenqueue(isolated_tasks.hangs.job(str(pipe))))
     await begun.wait()
     await asyncio.to_thread(on_thread.wait)
-    child = key_of(await on_renewed(pipe))
+    child = key_of(await read_pipe(pipe))
     await worker.stop(grace=0.05)
     release.set()
     for job in jobs:

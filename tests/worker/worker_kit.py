@@ -205,7 +205,7 @@ class UnreliableStore:
             raise StorageUnavailable("the store is down")
 
 
-async def on_renewed(pipe: Path) -> str:
+async def read_pipe(pipe: Path) -> str:
     """What a job says through a named pipe."""
     # Opened for both, so that neither the opening nor a job that says nothing blocks for ever.
     channel = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)

@@ -137,7 +137,7 @@ class Worker:
             self._threads,
             clock=self._clock,
             executor=executor,
-            aside=self.relays,
+            batched=self.relays,
             tally=self._tally,
             on_idle=self._idle.set,
             limit=limit,

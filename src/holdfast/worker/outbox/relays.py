@@ -31,7 +31,7 @@ _POLLS_PER_REPAIR: Final = 3
 
 
 class Relays:
-    """The runner's `aside`: jobs that this worker owns and that are not run one by one."""
+    """The runner's `batched` jobs: those that this worker owns and that are not run one by one."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ _NOT_OURS: Final = frozenset({"lost", "fenced"})
 _SUSPECTS_AT_ONCE: Final = 4
 
 
-class Aside(Protocol):
+class BatchedJobs(Protocol):
     """Jobs that this worker owns and that are not run one by one."""
 
     def has(self, job_id: str, epoch: int) -> bool: ...
@@ -59,7 +59,7 @@ class JobRunner:
         *,
         clock: Clock,
         executor: Callable[[Finished], Executor],
-        aside: Aside,
+        batched: BatchedJobs,
         tally: RunTally,
         on_idle: Callable[[], None],
         limit: int | None = None,
@@ -74,7 +74,7 @@ class JobRunner:
         self._deadlines = deadlines
         self._threads = threads
         self._clock = clock
-        self._aside = aside
+        self._batched = batched
         self._tally = tally
         self._on_idle = on_idle
         self._left = limit
@@ -212,7 +212,7 @@ class JobRunner:
     def stop_all(self, reason: str) -> None:
         for run in self.runs:
             self.stop_run(run, reason)
-        self._aside.stop(reason)
+        self._batched.stop(reason)
 
     def _give_up(self, run: Run) -> None:
         if run in self.runs:
@@ -256,7 +256,7 @@ class JobRunner:
         self.stop_lost_and_cancelled(owned, asked_at)
         unknown = set()
         for item in owned:
-            if self.runs.get(item.id, item.epoch) or self._aside.has(item.id, item.epoch):
+            if self.runs.get(item.id, item.epoch) or self._batched.has(item.id, item.epoch):
                 continue
             if item.claim not in self._outcomes.in_flight and not self._outcomes.is_recording(item.id, item.epoch):
                 unknown.add((item.id, item.epoch))
