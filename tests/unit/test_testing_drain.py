@@ -300,6 +300,32 @@ def test_a_drain_that_was_declared_lost_goes_on_under_a_new_identity(
     assert app.workers.list() == []
 
 
+def test_where_real_time_passes_a_drain_that_was_declared_lost_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, start = holdfast.App(":memory:"), Heartbeat.start
+    beating: list[Heartbeat] = []
+    seen: list[str] = []
+
+    def start_and_note(self: Heartbeat, registered_at: float, *, on_thread: bool) -> None:
+        start(self, registered_at, on_thread=on_thread)
+        beating.append(self)
+
+    @app.task
+    async def note() -> None:
+        (me,) = app.workers.list()
+        seen.append(me.id)
+        if len(seen) == 1:
+            app.workers.rescue(me.id)
+            beating[0].beat_now()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(Heartbeat, "start", start_and_note)
+    note.enqueue()
+    assert drain(app) == Drained(succeeded=1)
+    assert len(set(seen)) == len(beating) == 2
+    assert app.workers.list() == []
+    assert "holdfast-heartbeat" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

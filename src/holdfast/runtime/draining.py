@@ -78,7 +78,7 @@ async def drain_store(
         random=app._u,
         on_broken=outcomes.wake.set,
         outcomes=outcomes,
-        until_empty=True,
+        drains=True,
         limit=None if until_empty else await _count_ready(store, served_queues(settings, tasks)),
     )
     drain = _Drain(store, worker, outcomes)

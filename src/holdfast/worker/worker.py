@@ -62,12 +62,12 @@ class Worker:
         on_stuck: Callable[[], None] | None = None,
         on_broken: Callable[[], object] = lambda: None,
         outcomes: OutcomeQueue | None = None,
-        until_empty: bool = False,
+        drains: bool = False,
         limit: int | None = None,
         heartbeats: type[Heartbeat] = Heartbeat,
         timekeepers: type[DeadlineTimer] = DeadlineTimer,
     ) -> None:
-        """`until_empty` is for a drain, which ends when nothing due is left, or after `limit` jobs.
+        """`drains` is for a drain, which stops when nothing due is left, or after `limit` jobs.
 
         It does not wait for a store that is down, and keeps its lease by a test's clock if it has one. `heartbeats` and
         `timekeepers` run on threads; a simulation on one thread replaces them.
@@ -79,7 +79,7 @@ class Worker:
         self._random = random
         self._on_stuck = on_stuck
         self._declarations = declarations
-        self._until_empty = until_empty
+        self._drains = drains
         self._recorders: list[asyncio.Future[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
@@ -169,7 +169,7 @@ class Worker:
             send=self.background.send,
             examine=self.health.examine,
             heartbeats=heartbeats,
-            on_thread=not self._until_empty or isinstance(self._clock, SystemClock),
+            on_thread=not self._drains or isinstance(self._clock, SystemClock),
         )
 
     @property
@@ -180,6 +180,7 @@ class Worker:
 
     async def start(self) -> None:
         """Register and start working. Waits for ever for a store that is down."""
+        self.poller.listen()
         for declaration in self._declarations:
             await write_until_stored(self._store, declaration, self._clock)
         await self.lease.begin()
@@ -240,8 +241,8 @@ class Worker:
             self._watchdog.stop()
         self.deadlines.close()
         self._threads.close()
-        self.relays.close()
         await self.background.until_over()
+        self.relays.close()
         await self._children.close()
 
     @property
@@ -268,7 +269,7 @@ class Worker:
         """Register the worker; return when the successful try started."""
         spec = introduction(self.id, self.settings, self.routes.queues, self._tasks)
         op = Op(lambda tx: workers.register(tx, spec))
-        if not self._until_empty:
+        if not self._drains:
             return await write_until_stored(self._store, op, self._clock)
         asked_at = self._clock.monotonic()
         await self._store.awrite(op)

@@ -10,7 +10,7 @@ from typing import Final
 from ...clock import SECOND
 from ...storage.ops.routing.grants import expire_grants
 from ...storage.ops.workers.lookout import Lookout, look
-from ...storage.port import Op, Store
+from ...storage.port import Listener, Op, Store
 from ..state import WorkerState
 from .outcomes import OutcomeQueue
 from .routes import ServedRoutes
@@ -49,13 +49,18 @@ class WorkPoller:
         self._looking = asyncio.Lock()
         self._expects = False
         """True if something becomes due by time alone: a delayed job, a rate token, a breaker's next trial."""
-        self._listener = store.bell.listen([f"queue:{queue}" for queue in routes.queues])
+        self._listener: Listener | None = None
+
+    def listen(self) -> None:
+        """Hear wake-ups from now on. Call it before the first poll: a job enqueued after that causes a wake-up."""
+        self._listener = self._store.bell.listen([f"queue:{queue}" for queue in self._routes.queues])
 
     async def run(self, is_over: Callable[[], bool]) -> None:
         await asyncio.gather(self._listen(is_over), self._watch(is_over))
 
     async def _listen(self, is_over: Callable[[], bool]) -> None:
         """Claim at once on a wake-up: the enqueued job waits only for the claim."""
+        assert self._listener is not None
         while not is_over():
             if await self._listener.await_ring(_LONGEST_SILENCE):
                 self._outcomes.request_claim()
@@ -120,7 +125,8 @@ class WorkPoller:
         return await self._store.aread(Op(lambda tx: look(tx, me, served)))
 
     def close(self) -> None:
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def _patience(self, due: int | None) -> float:
         poll = self._poll * (0.75 + 0.5 * self._random())

@@ -88,7 +88,6 @@ class Relays:
         finally:
             for task in beside:
                 task.cancel()
-            self.close()
 
     def close(self) -> None:
         for relay in self.all:
