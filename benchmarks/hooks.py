@@ -14,7 +14,7 @@ import httpcore2
 
 import holdfast
 from holdfast.model.webhooks import QUEUE, Endpoint
-from holdfast.outbound.client import Client
+from holdfast.outbound.client import HttpClient
 from holdfast.outbound.policy import Policy
 from holdfast.rules.webhooks import trial_message
 from holdfast.storage.ops.webhooks import webhooks
@@ -88,7 +88,7 @@ async def _post_by_library(port: int, count: int) -> None:
 
 
 async def _post_by_client(port: int, count: int) -> None:
-    client = Client(_policy(port))
+    client = HttpClient(_policy(port))
 
     async def post(url: str, body: bytes) -> int:
         return (await client.request("POST", url, headers=_HEADERS, body=body)).status

@@ -58,13 +58,12 @@ from .runtime.embedded import EmbeddedWorker
 from .runtime.opening import open_store, refuse_postgres_settings
 from .runtime.registry import Registry
 from .storage.port import Op, Store
-from .tasks.blocks import block
 from .tasks.destinations import Deliver, Destination, DestinationOptions, Gate, Ready
 from .tasks.job import Job
 from .tasks.options import Seconds
 from .tasks.task import JobRequest
-from .tasks.tenants import Known, Tenants
-from .telemetry import Tally
+from .tasks.tenants import Known, Tenants, block
+from .telemetry import RunTally
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -135,7 +134,7 @@ class App(Registry):
         self.aevents: Final = self.events
         self.webhooks: Final = Webhooks(self.open, lambda: self.outbound, lambda: self._clock)
         self._built_in[DELIVER] = deliver_task(self, self._u)
-        self.tally: Final = Tally()
+        self.tally: Final = RunTally()
         self.schedules: Final = Schedules(self.open, self._tasks, lambda f: self.task(f), self._check_url, self._check)
         self.cron: Final = self.schedules.cron
         self.every: Final = self.schedules.every

@@ -110,7 +110,7 @@ class TaskTally:
         self.sum = 0.0
 
 
-class Tally:
+class RunTally:
     """Counts of the runs of this process since it started. Written on the worker's loop, read from any thread."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Tally:
         found.sum += seconds * n
 
 
-class JobFilter(logging.Filter):
+class JobLogFilter(logging.Filter):
     """Gives each record the fields `job`, `task` and `attempt`; empty outside a job."""
 
     def filter(self, record: logging.LogRecord) -> bool:

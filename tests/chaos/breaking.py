@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from holdfast.storage.port import Store
-from holdfast.worker.claiming import claimer
+from holdfast.worker.claiming import outcomes
 
 _UNCOUNTED = ("pragma", "rollback", "savepoint", "release", "select 1 from sqlite_master")
 
@@ -155,12 +155,12 @@ def _text(query: Any) -> str:
 @contextmanager
 def breaking(store: Store, script: Script) -> Iterator[None]:
     """Have everything that the store writes within go through the script; who rests after an error rests briefly."""
-    rest, claimer._PAUSE_AFTER_ERROR = claimer._PAUSE_AFTER_ERROR, 0.001  # type: ignore[misc]
+    rest, outcomes._PAUSE_AFTER_ERROR = outcomes._PAUSE_AFTER_ERROR, 0.001  # type: ignore[misc]
     try:
         with _breaking_sqlite(store, script) if store.backend == "sqlite" else _breaking_postgres(store, script):
             yield
     finally:
-        claimer._PAUSE_AFTER_ERROR = rest  # type: ignore[misc]
+        outcomes._PAUSE_AFTER_ERROR = rest  # type: ignore[misc]
 
 
 @contextmanager

@@ -45,7 +45,7 @@ LOCAL = {
     "schedules.cron", "schedules.declarations", "schedules.every", "schedules.of", "schedules.preview", "scoped",
     "settings", "task", "override_store", "worker",
     "jobs.decode_result", "jobs.pickled_by", "jobs.renew", "jobs.result_key",
-    "flows.renew", "flows.handle", "streams.keep", "streams.outlet", "tally.count",
+    "flows.renew", "flows.handle", "streams.keep", "streams.buffer", "tally.count",
     "aevents.cursor", "aevents.read", "outbound.permits", "jobs.await_", "flows.await_",
     "stats.operations", "within",
 }  # fmt: skip

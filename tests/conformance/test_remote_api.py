@@ -410,15 +410,11 @@ def test_an_unknown_worker_can_do_nothing(elsewhere: Elsewhere) -> None:
 # -- rescue
 
 
-class _Steady:
-    steady_for = 3600.0
-
-
 def test_a_worker_that_stops_beating_is_rescued_by_the_ordinary_rescuer(each_store: World) -> None:
     here = Elsewhere(each_store)
     worker, job = here.running()
     other = here.worker(lease=600)
-    rescuer = Rescuer(each_store.store, lambda: other, _Steady(), lambda: 0.0, each_store.clock, interval=10)
+    rescuer = Rescuer(each_store.store, lambda: other, lambda: 3600.0, lambda: 0.0, each_store.clock, interval=10)
     asyncio.run(rescuer.run_once())
     assert here.job(job.id).state is JobState.RUNNING, "its lease has not run out"
     each_store.clock.advance(31)

@@ -19,7 +19,7 @@ from holdfast.storage.ops.jobs.claims import ClaimRequest, Turn
 from holdfast.storage.ops.routing import routes
 from holdfast.storage.ops.routing.affinities import Routing
 from holdfast.storage.ops.workers import workers
-from holdfast.worker.claiming.affinities import LoadedAffinities
+from holdfast.worker.claiming.capacity import LoadedAffinities
 from holdfast.worker.claiming.routes import ServedRoutes
 from holdfast.worker.settings import WorkerSettings
 

@@ -6,7 +6,7 @@ import re
 
 from holdfast.contrib.prometheus import FAMILIES
 from holdfast.model.stats import COUNTERS, LABELS, LATENCIES
-from holdfast.worker.running.runner import _ENDS
+from holdfast.worker.running.runs import _ENDS
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")

@@ -12,9 +12,8 @@ import pytest
 import trustme
 
 from holdfast.errors import ConfigError, InvalidInput, RequestFailed, UrlRefused
-from holdfast.outbound.client import Answer, Client, check_headers
+from holdfast.outbound.client import HttpAnswer, HttpClient, check_headers, outcome_of_answer
 from holdfast.outbound.policy import Policy, parse
-from holdfast.outbound.verdict import verdict
 from holdfast.outcomes import Fail, Park, Retry, Throttle
 from tests.patience import SOON
 from tests.unit.http_kit import Server, answer, serving
@@ -22,8 +21,8 @@ from tests.unit.http_kit import Server, answer, serving
 HOME = ("127.0.0.0/8",)
 
 
-def client_for(server: Server, **more: Any) -> Client:
-    return Client(Policy(allow_http=True, allow_private=HOME, ports=(server.port,)), **more)
+def client_for(server: Server, **more: Any) -> HttpClient:
+    return HttpClient(Policy(allow_http=True, allow_private=HOME, ports=(server.port,)), **more)
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -54,7 +53,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
             got = await client_for(server).request("GET", server.url)
 
             assert (got.status, canary.connections) == (302, 0)
-            assert isinstance(verdict(got, now=0), Retry)
+            assert isinstance(outcome_of_answer(got, now=0), Retry)
 
     run(test)
 
@@ -138,7 +137,7 @@ def test_a_name_without_an_address_is_said() -> None:
 
     async def test() -> None:
         with pytest.raises(RequestFailed) as failed:
-            await Client(resolve=nothing).request("GET", "https://nowhere.example/")
+            await HttpClient(resolve=nothing).request("GET", "https://nowhere.example/")
         assert failed.value.kind == "dns"
 
     run(test)
@@ -179,11 +178,11 @@ def test_tls_goes_to_the_address_that_was_checked_under_the_name_that_was_asked_
             return ["127.0.0.1"]
 
         async with serving(tls=tls) as server:
-            client = Client(Policy(allow_private=HOME, ports=(server.port,)), trust=trust, resolve=home)
+            client = HttpClient(Policy(allow_private=HOME, ports=(server.port,)), trust=trust, resolve=home)
             got = await client.request("POST", f"https://Hooks.Example.com.:{server.port}/x")
             with pytest.raises(RequestFailed) as failed:
                 await client.request("POST", f"https://other.example.com:{server.port}/x")
-            strict = Client(client.policy, resolve=home)
+            strict = HttpClient(client.policy, resolve=home)
             with pytest.raises(RequestFailed) as untrusted:
                 await strict.request("POST", f"https://hooks.example.com:{server.port}/x")
 
@@ -198,12 +197,12 @@ def test_tls_goes_to_the_address_that_was_checked_under_the_name_that_was_asked_
 
 
 def test_a_client_serves_one_loop_after_another() -> None:
-    client: Client | None = None
+    client: HttpClient | None = None
 
     async def test() -> None:
         nonlocal client
         async with serving() as server:
-            client = client or Client(Policy(allow_http=True, allow_private=HOME, ports=range(1, 65_536)))
+            client = client or HttpClient(Policy(allow_http=True, allow_private=HOME, ports=range(1, 65_536)))
             assert (await client.request("GET", server.url)).status == 200
 
     run(test)
@@ -224,7 +223,7 @@ def test_a_method_that_is_none_is_refused() -> None:
     async def test() -> None:
         for method in ("CONNECT", "TRACE", "get", "A B", "GET\r\n", ""):
             with pytest.raises(InvalidInput):
-                await Client().request(method, "https://example.com/")
+                await HttpClient().request(method, "https://example.com/")
 
     run(test)
 
@@ -232,18 +231,18 @@ def test_a_method_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     ("got", "signal"),
     [
-        (Answer(204, {}, b""), None),
-        (Answer(429, {"retry-after": "7"}, b""), Throttle),
-        (Answer(429, {"retry-after": "-5"}, b""), Throttle),
-        (Answer(403, {}, b""), Park),
-        (Answer(404, {}, b"gone"), Fail),
-        (Answer(410, {}, b""), Fail),
-        (Answer(408, {}, b""), Retry),
-        (Answer(500, {}, b""), Retry),
+        (HttpAnswer(204, {}, b""), None),
+        (HttpAnswer(429, {"retry-after": "7"}, b""), Throttle),
+        (HttpAnswer(429, {"retry-after": "-5"}, b""), Throttle),
+        (HttpAnswer(403, {}, b""), Park),
+        (HttpAnswer(404, {}, b"gone"), Fail),
+        (HttpAnswer(410, {}, b""), Fail),
+        (HttpAnswer(408, {}, b""), Retry),
+        (HttpAnswer(500, {}, b""), Retry),
     ],
 )
-def test_an_answer_decides_how_its_job_fares(got: Answer, signal: type | None) -> None:
-    assert type(verdict(got, now=0)) is (signal or type(None))
+def test_an_answer_decides_how_its_job_fares(got: HttpAnswer, signal: type | None) -> None:
+    assert type(outcome_of_answer(got, now=0)) is (signal or type(None))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +258,7 @@ def test_an_answer_decides_how_its_job_fares(got: Answer, signal: type | None) -
     ],
 )
 def test_a_wait_that_nobody_could_mean_is_bounded(said: str, seconds: int) -> None:
-    refused = verdict(Answer(429, {"retry-after": said}, b""), now=1_700_000_000_000_000)
+    refused = outcome_of_answer(HttpAnswer(429, {"retry-after": said}, b""), now=1_700_000_000_000_000)
     assert isinstance(refused, Throttle)
     assert refused.after == seconds * 1_000_000
 
@@ -269,7 +268,7 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.delattr("holdfast.outbound.network", raising=False)
     monkeypatch.setitem(sys.modules, "httpcore2", None)
     with pytest.raises(ConfigError, match=r"holdfast\[web\]"):
-        asyncio.run(Client().request("GET", "https://example.com/"))
+        asyncio.run(HttpClient().request("GET", "https://example.com/"))
 
 
 def test_the_parts_of_a_url() -> None:

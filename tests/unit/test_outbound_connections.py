@@ -9,8 +9,7 @@ from typing import Any
 import httpcore2
 import pytest
 
-from holdfast.outbound.connections import Connections
-from holdfast.outbound.network import connect
+from holdfast.outbound.network import ConnectionPool, connect
 from tests.patience import SOON
 from tests.unit.http_kit import Server, answer, serving
 
@@ -20,12 +19,12 @@ class Network(httpcore2.AsyncNetworkBackend):
         return await connect(host, port, 5)
 
 
-def connections(*, most: int = 10, kept: int = 10, seconds: float = 60.0) -> Connections:
+def connections(*, most: int = 10, kept: int = 10, seconds: float = 60.0) -> ConnectionPool:
     trust = httpcore2.default_ssl_context()
-    return Connections(Network(), trust, most=most, kept=kept, seconds=seconds)
+    return ConnectionPool(Network(), trust, most=most, kept=kept, seconds=seconds)
 
 
-async def fetch(through: Connections, server: Server) -> int:
+async def fetch(through: ConnectionPool, server: Server) -> int:
     request = httpcore2.Request("GET", server.url, headers={"host": "here"})
     connection, response = await through.send(request)
     await response.aread()

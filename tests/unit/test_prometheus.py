@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import holdfast
-from holdfast.contrib.exposition import CONTENT_TYPE, Family, Page
+from holdfast.contrib.exposition import CONTENT_TYPE, Exposition, Family
 from holdfast.contrib.prometheus import FAMILIES, render, serve
 from holdfast.errors import ConfigError
 from tests.patience import SOON
@@ -88,13 +88,13 @@ def test_an_app_that_did_nothing_has_a_page(app: holdfast.App) -> None:
     "text", ['a"b', "back\\slash", "line\nbreak", "\\n", 'mixed\\"\n', "é—✓", '{a="b"}', "", " x "]
 )
 def test_labels_come_back_as_they_were(text: str) -> None:
-    page = Page()
+    page = Exposition()
     page.add(Family("m", "gauge", "A help with \\ and\nnewline.", ("label",)), 1, text)
     assert value(page.text(), "m", label=text) == 1
 
 
 def test_numbers_come_back_as_they_were() -> None:
-    page, family = Page(), Family("m", "gauge", "help", ("n",))
+    page, family = Exposition(), Family("m", "gauge", "help", ("n",))
     numbers: list[float] = [0, 1, -1, 0.1, 1e-9, 123456789012, 1e300, 2.5, math.inf]
     for n, number in enumerate(numbers):
         page.add(family, number, str(n))
@@ -102,7 +102,7 @@ def test_numbers_come_back_as_they_were() -> None:
 
 
 def test_a_histogram_adds_up() -> None:
-    page = Page()
+    page = Exposition()
     page.add_histogram(Family("h", "histogram", "help", ("task",)), (0.1, 1.0), (2, 3, 4), 12.5, "t")
     text = page.text()
     assert [value(text, "h_bucket", task="t", le=le) for le in ("0.1", "1", "+Inf")] == [2, 5, 9]

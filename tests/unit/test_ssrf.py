@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import RequestFailed, UrlRefused
 from holdfast.outbound import network
-from holdfast.outbound.client import Client
+from holdfast.outbound.client import HttpClient
 from holdfast.outbound.policy import Policy
 from tests.unit.http_kit import serving
 from tests.unit.ssrf_corpus import FLIPS, PUBLIC, urls
@@ -42,7 +42,7 @@ def test_no_url_of_the_corpus_reaches_this_machine() -> None:
         world = World()
         async with serving() as canary, serving(host=_second_home()) as canary6:
             policy = Policy(allow_http=True, ports=(canary.port, canary6.port))
-            client = Client(policy, resolve=world.resolve, connect=world.connect)
+            client = HttpClient(policy, resolve=world.resolve, connect=world.connect)
             tried = 0
             for port in (canary.port, canary6.port):
                 for url in urls(port):
@@ -73,7 +73,7 @@ def test_the_server_of_that_test_can_be_reached_where_it_is_allowed() -> None:
         world = World()
         async with serving() as canary:
             policy = Policy(allow_http=True, allow_private=True, ports=(canary.port,))
-            client = Client(policy, resolve=world.resolve, connect=world.connect)
+            client = HttpClient(policy, resolve=world.resolve, connect=world.connect)
             for host in ("127.0.0.1", "localhost", "spoofed.example.com", "[::ffff:127.0.0.1]"):
                 assert (await client.request("GET", f"http://{host}:{canary.port}/")).status == 200
             assert canary.connections == 4
@@ -84,7 +84,7 @@ def test_the_server_of_that_test_can_be_reached_where_it_is_allowed() -> None:
 def test_each_connection_looks_the_name_up_again_and_goes_to_what_it_was_told() -> None:
     async def test() -> None:
         world = World()
-        client = Client(Policy(), resolve=world.resolve, connect=world.connect)
+        client = HttpClient(Policy(), resolve=world.resolve, connect=world.connect)
         with pytest.raises(RequestFailed):
             await client.request("GET", "https://rebind.example/")
         with pytest.raises(UrlRefused, match="not a public address"):
@@ -105,7 +105,7 @@ def test_a_connection_that_comes_out_elsewhere_is_not_used() -> None:
             async def astray(address: str, port: int, timeout: float | None) -> httpcore2.AsyncNetworkStream:
                 return await network.connect("127.0.0.1", canary.port, timeout)
 
-            client = Client(Policy(allow_http=True), resolve=public, connect=astray)
+            client = HttpClient(Policy(allow_http=True), resolve=public, connect=astray)
             with pytest.raises(UrlRefused, match="came out at"):
                 await client.request("GET", "http://example.com/")
             assert canary.seen == []
@@ -116,4 +116,4 @@ def test_a_connection_that_comes_out_elsewhere_is_not_used() -> None:
 @pytest.mark.parametrize("url", ["http://example.com/", "https://example.com:8443/", "https://example.com:80/"])
 def test_only_https_at_its_own_port_is_open_by_default(url: str) -> None:
     with pytest.raises(UrlRefused):
-        asyncio.run(Client().request("GET", url))
+        asyncio.run(HttpClient().request("GET", url))

@@ -13,7 +13,7 @@ from holdfast.client.streams import Tail
 from holdfast.errors import CursorExpired, FrameTooLarge, InvalidArguments, InvalidCursor, InvalidInput
 from holdfast.model.streams import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES, Cursor, Frame, FramePage, Progress
 from holdfast.rules.streams import NULL, fitting, kept, measure, merged
-from holdfast.streams.drafts import draft_of, patch_of, progress_of
+from holdfast.streams.frames import draft_of, patch_of, progress_of
 
 SECOND = 1_000_000
 

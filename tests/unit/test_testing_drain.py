@@ -12,7 +12,6 @@ import pytest
 import holdfast
 from holdfast.runtime.draining import Drained
 from holdfast.testing import adrain, drain, isolated
-from holdfast.worker import drain_lease
 from holdfast.worker.lease import Heartbeat
 from tests.patience import SOON
 
@@ -240,21 +239,23 @@ def test_where_real_time_passes_a_drain_keeps_its_lease_from_a_thread_of_its_own
 ) -> None:
     app, renewed = holdfast.App(":memory:"), threading.Event()
 
-    class Told(Heartbeat):
-        def start(self, registered_at: float) -> None:
-            super().start(registered_at)
-            self.beat_now()
+    start, run_once = Heartbeat.start, Heartbeat.run_once
 
-        def run_once(self) -> bool:
-            if told := super().run_once():
-                renewed.set()
-            return told
+    def start_and_beat(self: Heartbeat, registered_at: float, *, on_thread: bool) -> None:
+        start(self, registered_at, on_thread=on_thread)
+        self.beat_now()
+
+    def renew_and_tell(self: Heartbeat) -> bool:
+        if told := run_once(self):
+            renewed.set()
+        return told
 
     @app.task
     async def blocks_the_loop() -> bool:
         return renewed.wait(SOON)
 
-    monkeypatch.setattr(drain_lease, "Heartbeat", Told)
+    monkeypatch.setattr(Heartbeat, "start", start_and_beat)
+    monkeypatch.setattr(Heartbeat, "run_once", renew_and_tell)
     job = blocks_the_loop.enqueue()
     assert drain(app).succeeded == 1
     assert job.result(timeout=0)
@@ -299,6 +300,32 @@ def test_a_drain_that_was_declared_lost_goes_on_under_a_new_identity(
     assert app.workers.list() == []
 
 
+def test_where_real_time_passes_a_drain_that_was_declared_lost_goes_on_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, start = holdfast.App(":memory:"), Heartbeat.start
+    beating: list[Heartbeat] = []
+    seen: list[str] = []
+
+    def start_and_note(self: Heartbeat, registered_at: float, *, on_thread: bool) -> None:
+        start(self, registered_at, on_thread=on_thread)
+        beating.append(self)
+
+    @app.task
+    async def note() -> None:
+        (me,) = app.workers.list()
+        seen.append(me.id)
+        if len(seen) == 1:
+            app.workers.rescue(me.id)
+            beating[0].beat_now()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(Heartbeat, "start", start_and_note)
+    note.enqueue()
+    assert drain(app) == Drained(succeeded=1)
+    assert len(set(seen)) == len(beating) == 2
+    assert app.workers.list() == []
+    assert "holdfast-heartbeat" not in {thread.name for thread in threading.enumerate()}
+
+
 def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -306,9 +333,8 @@ def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can
     beating: list[Heartbeat] = []
     attempts: list[int] = []
 
-    class ByHand(Heartbeat):
-        def start(self, registered_at: float) -> None:
-            beating.append(self)
+    def start_by_hand(self: Heartbeat, registered_at: float, *, on_thread: bool) -> None:
+        beating.append(self)
 
     @app.task
     async def handed_back(ctx: holdfast.Context) -> None:
@@ -322,7 +348,7 @@ def test_a_drain_that_could_not_renew_in_time_hands_back_and_goes_on_when_it_can
         finally:
             asyncio.get_running_loop().run_in_executor(None, heartbeat.run_once)
 
-    monkeypatch.setattr(drain_lease, "Heartbeat", ByHand)
+    monkeypatch.setattr(Heartbeat, "start", start_by_hand)
     handed_back.enqueue()
     assert drain(app) == Drained(succeeded=1, again=1)
     assert attempts == [1, 1]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from holdfast import App
-from holdfast.tasks.creator import creator
-from holdfast.tasks.tenants import Tenants
+from holdfast.tasks.tenants import Tenants, creator
 
 app = App(":memory:", tenant=lambda: "from the app")
 

@@ -9,8 +9,9 @@ import pytest
 from holdfast.errors import SchemaMismatch
 from holdfast.runtime import running
 from holdfast.runtime.running import EXIT_BROKEN
-from holdfast.worker import background
-from holdfast.worker.background import BackgroundTasks, until_done
+from holdfast.worker import lease
+from holdfast.worker.lease import until_done
+from holdfast.worker.worker import BackgroundTasks
 
 from .worker_kit import Shop, live
 
@@ -27,16 +28,16 @@ async def test_an_errand_that_ends_or_is_cancelled_breaks_nothing() -> None:
     sent.cancel()
     await sent.until_over()
     assert stays.cancelled()
-    assert not sent.is_broken
+    assert sent.error is None
 
 
 @live
 async def test_an_errand_that_dies_is_told_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    sent, told = BackgroundTasks(), asyncio.Event()
-    sent.on_broken = told.set
+    told = asyncio.Event()
+    sent = BackgroundTasks(told.set)
     sent.send(dies())
     await told.wait()
-    assert sent.is_broken
+    assert isinstance(sent.error, LookupError)
     assert "nobody expected this" in caplog.text
 
 
@@ -44,7 +45,7 @@ async def test_an_errand_that_dies_is_told_of_at_once(caplog: pytest.LogCaptureF
 async def test_what_fails_is_tried_until_it_succeeds_but_not_against_a_schema_that_is_not_ours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(background, "_PAUSE_AFTER_ERROR", 0.0)
+    monkeypatch.setattr(lease, "_PAUSE_AFTER_ERROR", 0.0)
     faults = [RuntimeError("can't start new thread"), LookupError("odd"), None, SchemaMismatch("too new")]
 
     async def work() -> None:
@@ -65,16 +66,15 @@ async def test_a_process_whose_worker_is_broken_stops_it_and_ends_with_a_code_th
     worker = small_shop.worker()
     worker.background.send(dies())
     assert await running._work(worker, asyncio.Event(), None) == EXIT_BROKEN
-    assert worker.heartbeat.is_stopped
+    assert worker.lease.heartbeat.is_stopped
     assert await asyncio.to_thread(small_shop.app.workers.list) == []
 
 
 @live
 @pytest.mark.parametrize("part", ["claimer", "relays", "poller"])
 async def test_no_part_of_a_worker_dies_unnoticed(small_shop: Shop, part: str) -> None:
-    worker = small_shop.worker()
     broken = asyncio.Event()
-    worker.background.on_broken = broken.set
+    worker = small_shop.worker(on_broken=broken.set)
     getattr(worker, part).run = lambda *_: dies()
     await worker.start()
     await broken.wait()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.worker.processes.identity import is_gone
-from holdfast.worker.processes.messages import Cancel, Frames, frame, orders
+from holdfast.worker.processes.messages import CancelOrder, FrameSplitter, frame, orders
 from holdfast.worker.processes.pool import ChildDied, ChildPool, ChildTicket, importable
 from tests.patience import SOON
 
@@ -56,7 +56,7 @@ def pipe(tmp_path: Path) -> Path:
     return path
 
 
-async def on_renewed(pipe: Path) -> str:
+async def read_pipe(pipe: Path) -> str:
     """What a handler says through the pipe; returns when it has."""
     return await asyncio.to_thread(pipe.read_text)
 
@@ -83,7 +83,7 @@ def test_a_job_runs_in_a_child_that_is_reused_for_the_next() -> None:
 def test_as_many_children_run_as_the_pool_is_large_and_the_rest_waits(pipe: Path) -> None:
     async def body(pool: ChildPool) -> None:
         blocked = submit(pool, "wait_for_cancel", pipe=str(pipe))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         other = await outcome(pool, "pid")
         waiting = [submit(pool, "pid") for _ in range(5)]
         assert {str(result) for result in await asyncio.gather(*(t.future for t in waiting))} == {str(other)}
@@ -150,7 +150,7 @@ def test_a_child_that_dies_fails_only_its_own_job(
 ) -> None:
     async def body(pool: ChildPool) -> None:
         neighbour = submit(pool, "wait_for_cancel", pipe=str(pipe))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         with pytest.raises(ChildDied) as caught:
             await outcome(pool, name)
         assert (caught.value.exitcode, caught.value.signal) == (exitcode, signum)
@@ -165,7 +165,7 @@ def test_a_child_that_dies_fails_only_its_own_job(
 def test_a_child_killed_from_outside_is_a_death_by_that_signal(pipe: Path) -> None:
     async def body(pool: ChildPool) -> None:
         ticket = submit(pool, "hang", pipe=str(pipe))
-        os.kill(int(await on_renewed(pipe)), signal.SIGKILL)
+        os.kill(int(await read_pipe(pipe)), signal.SIGKILL)
         with pytest.raises(ChildDied, match=r"died \(SIGKILL") as caught:
             await ticket.future
         assert caught.value.killed is False
@@ -197,7 +197,7 @@ def test_a_handler_that_closes_every_descriptor_loses_its_child_and_no_more() ->
 def test_cancelling_reaches_a_blocking_handler_as_a_flag(pipe: Path) -> None:
     async def body(pool: ChildPool) -> None:
         ticket = submit(pool, "wait_for_cancel", pipe=str(pipe))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         pool.cancel(ticket)
         assert (await ticket.future)["result"] == "cancelled True True"
 
@@ -208,7 +208,7 @@ def test_an_async_handler_runs_on_a_loop_in_the_child_and_is_cancelled_there(pip
     async def body(pool: ChildPool) -> None:
         assert (await outcome(pool, "nap", "short"))["result"] == "rested"
         ticket = submit(pool, "nap", "long", pipe=str(pipe))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         pool.cancel(ticket)
         assert await ticket.future == {"kind": "cancelled"}
         assert (await outcome(pool, "nap", "short"))["result"] == "rested"
@@ -221,7 +221,7 @@ def test_a_cancel_that_comes_right_behind_its_job_is_not_lost_and_does_not_touch
     async def body(pool: ChildPool) -> None:
         ticket = submit(pool, "nap", "long", pipe=str(pipe))
         pool.cancel(ticket)
-        said = asyncio.ensure_future(on_renewed(pipe))
+        said = asyncio.ensure_future(read_pipe(pipe))
         assert await ticket.future == {"kind": "cancelled"}
         pool.cancel(ticket)
         assert (await outcome(pool, "nap", "short"))["result"] == "rested"
@@ -233,7 +233,7 @@ def test_a_cancel_that_comes_right_behind_its_job_is_not_lost_and_does_not_touch
 def test_cancelling_or_killing_a_job_that_waits_means_that_it_never_runs(pipe: Path) -> None:
     async def body(pool: ChildPool) -> None:
         running = submit(pool, "wait_for_cancel", pipe=str(pipe))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         first, second = submit(pool, "exit_hard"), submit(pool, "exit_hard")
         pool.cancel(first)
         assert pool.kill(second) is False
@@ -249,7 +249,7 @@ def test_cancelling_or_killing_a_job_that_waits_means_that_it_never_runs(pipe: P
 def test_killing_ends_the_job_and_every_program_it_started(pipe: Path) -> None:
     async def body(pool: ChildPool) -> None:
         ticket = submit(pool, "hang_with_a_program", pipe=str(pipe))
-        keys = [key_of(int(pid)) for pid in (await on_renewed(pipe)).split()]
+        keys = [key_of(int(pid)) for pid in (await read_pipe(pipe)).split()]
         assert pool.kill(ticket) is True
         with pytest.raises(ChildDied, match=r"killed \(SIGKILL") as caught:
             await ticket.future
@@ -265,7 +265,7 @@ def test_killing_ends_the_job_and_every_program_it_started(pipe: Path) -> None:
 def test_signals_for_the_group_are_left_to_the_worker(pipe: Path) -> None:
     async def body(pool: ChildPool) -> None:
         ticket = submit(pool, "wait_for_cancel", pipe=str(pipe))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         child = int(ticket._child._process.pid) if ticket._child else 0
         os.killpg(child, signal.SIGINT)
         os.killpg(child, signal.SIGTERM)
@@ -290,7 +290,7 @@ def test_closing_kills_the_busy_and_dismisses_the_idle(pipe: Path) -> None:
     async def main() -> None:
         pool = ChildPool(2)
         busy = submit(pool, "hang", pipe=str(pipe))
-        keys = [key_of(int(await on_renewed(pipe))), key_of(int((await outcome(pool, "pid"))["result"]))]
+        keys = [key_of(int(await read_pipe(pipe))), key_of(int((await outcome(pool, "pid"))["result"]))]
         assert pool.children == 2
         await pool.close()
         assert pool.children == 0
@@ -308,7 +308,7 @@ def test_closing_cancels_what_waits(pipe: Path) -> None:
     async def main() -> None:
         pool = ChildPool(1)
         busy = submit(pool, "hang", pipe=str(pipe))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         waiting = submit(pool, "pid")
         await pool.close()
         assert waiting.future.cancelled()
@@ -362,7 +362,7 @@ def test_a_guard_that_died_is_replaced_and_knows_every_group(pipe: Path) -> None
     async def main() -> None:
         pool = ChildPool(2)
         ticket = submit(pool, "hang_with_a_program", pipe=str(pipe))
-        keys = [key_of(int(pid)) for pid in (await on_renewed(pipe)).split()]
+        keys = [key_of(int(pid)) for pid in (await read_pipe(pipe)).split()]
         guard = pool._guard._process
         assert guard is not None
         guard.kill()
@@ -380,17 +380,17 @@ def test_a_guard_that_died_is_replaced_and_knows_every_group(pipe: Path) -> None
 
 
 def test_messages_are_cut_out_of_a_stream_wherever_it_is_torn() -> None:
-    stream = frame(Cancel(1)) + frame(Cancel(2)) + frame(Cancel(3))
+    stream = frame(CancelOrder(1)) + frame(CancelOrder(2)) + frame(CancelOrder(3))
     for size in (1, 3, 7, len(stream)):
-        frames = Frames()
+        frames = FrameSplitter()
         pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
         bodies = [body for piece in pieces for body in frames.feed(piece)]
-        assert [orders.decode(body) for body in bodies] == [Cancel(1), Cancel(2), Cancel(3)]
+        assert [orders.decode(body) for body in bodies] == [CancelOrder(1), CancelOrder(2), CancelOrder(3)]
 
 
 def test_a_stream_that_is_none_of_messages_is_refused() -> None:
     with pytest.raises(ValueError, match="something else wrote"):
-        list(Frames().feed(b"GET / HTTP/1.1"))
+        list(FrameSplitter().feed(b"GET / HTTP/1.1"))
 
 
 def test_a_child_that_speaks_nonsense_is_killed() -> None:

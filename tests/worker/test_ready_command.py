@@ -17,7 +17,7 @@ from holdfast import App
 from holdfast.ready import command
 from tests.patience import SOON
 
-from .worker_kit import AT_ONCE, Shop, live, on_renewed
+from .worker_kit import AT_ONCE, Shop, live, read_pipe
 
 PYTHON = sys.executable
 # Says through a pipe who it is and who its child is, and both would go on for ever.
@@ -146,7 +146,7 @@ async def test_a_cancelled_command_is_killed_with_all_that_it_started(real_shop:
     run = command(real_shop.app, grace=0.1)
     async with real_shop.working():
         job = await run.aenqueue([PYTHON, "-c", FAMILY, str(pipe)])
-        pids = (await on_renewed(pipe)).split()
+        pids = (await read_pipe(pipe)).split()
         await job.acancel()
         record = await real_shop.until_ended(job)
         await gone(*pids)
@@ -158,7 +158,7 @@ async def test_a_command_whose_time_is_over_is_killed_with_all_that_it_started(s
     run = command(small_shop.app, grace=0.1, timeout=5, max_attempts=1)
     async with small_shop.working() as worker:
         job = await run.aenqueue([PYTHON, "-c", FAMILY, str(pipe)])
-        pids = (await on_renewed(pipe)).split()
+        pids = (await read_pipe(pipe)).split()
         await small_shop.pass_time(6, worker)
         record = await small_shop.until_ended(job)
         await gone(*pids)
@@ -184,7 +184,7 @@ async def test_a_command_does_not_outlive_a_worker_that_is_killed(tmp_path: Path
     source = str(Path(holdfast.__file__).parents[1])
     worker = subprocess.Popen([PYTHON, "-c", program], env={**os.environ, "PYTHONPATH": source})
     try:
-        pids = (await on_renewed(pipe)).split()
+        pids = (await read_pipe(pipe)).split()
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait()

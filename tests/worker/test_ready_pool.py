@@ -100,12 +100,12 @@ async def test_a_child_that_is_throttled_costs_no_attempt(small_shop: Shop, afte
 
 @live
 async def test_the_child_of_a_job_whose_time_is_over_is_killed(small_shop: Shop, pipe: Path) -> None:
-    from .worker_kit import on_renewed
+    from .worker_kit import read_pipe
 
     lines = made(small_shop, timeout=5, max_attempts=1)
     async with small_shop.working(concurrency=1) as worker:
         job = await lines.aenqueue({"do": "hang", "pipe": str(pipe)})
-        pid = await on_renewed(pipe)
+        pid = await read_pipe(pipe)
         await small_shop.pass_time(6, worker)
         record = await small_shop.until_ended(job)
         await gone(pid)

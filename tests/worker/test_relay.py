@@ -136,14 +136,14 @@ async def test_of_exclusive_relays_only_the_leader_delivers_and_another_takes_ov
     await first.start()
     await second.start()
     try:
-        await first.chores.leader.run_once()
-        await second.chores.leader.run_once()
+        await first.services.leader.run_once()
+        await second.services.leader.run_once()
         assert second.relays.all[0]._leads("outbox.cloud") is False
         await sink.put("a")
         first.relays.request_claim()
         await sink.until(delivered=1)
         await first.stop(grace=0)
-        await second.chores.leader.run_once()
+        await second.services.leader.run_once()
         await sink.put("b")
         second.relays.request_claim()
         await sink.until(delivered=2)
@@ -254,7 +254,7 @@ async def test_a_worker_that_is_fenced_hands_its_batch_back_and_goes_on_after_it
     async with shop.working() as worker:
         (job,) = await sink.put("a")
         await sink.batch()
-        worker._fence("the test says so")
+        worker.lease._fence("the test says so")
         await shop.until(job, lambda entry: entry.reason == "fenced")
         sink.open.set()
         await shop.beat(worker)

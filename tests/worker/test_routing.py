@@ -85,11 +85,11 @@ async def test_a_job_that_nobody_can_run_is_said_aloud(shop: Shop, caplog: pytes
     work = running(shop.app)
     job = await work.options(requires=["quantum"]).aenqueue()
     async with shop.working(lead_interval=0.02) as worker:
-        while not worker.chores.leader.holds("totals"):
+        while not worker.services.leader.holds("totals"):
             await asyncio.sleep(0.01)
         with caplog.at_level(logging.ERROR, "holdfast.worker"):
             for _ in range(3):
-                await worker.chores.queue_totals.run_once()
+                await worker.services.queue_totals.run_once()
         (said,) = [record.getMessage() for record in caplog.records if "can run nowhere" in record.getMessage()]
         assert job.id in said
         assert "quantum" in said

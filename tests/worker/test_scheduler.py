@@ -256,14 +256,14 @@ async def test_a_leader_that_leaves_lets_the_next_worker_lead_at_once(real_shop:
     declare(real_shop.app)
     first = real_shop.worker(**settings)
     # Nobody waits for it to run out.
-    first.chores.leader._lease = 3600.0
+    first.services.leader._lease = 3600.0
     await first.start()
-    while not first.chores.leader.holds("schedules"):
+    while not first.services.leader.holds("schedules"):
         await asyncio.sleep(0)
     await first.stop(grace=0)
     async with real_shop.working(**settings) as second:
         async with asyncio.timeout(SOON):
-            while not second.chores.leader.holds("schedules"):
+            while not second.services.leader.holds("schedules"):
                 await asyncio.sleep(0)
 
 

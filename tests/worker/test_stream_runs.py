@@ -112,7 +112,7 @@ async def test_whoever_says_very_much_at_once_waits_for_the_store(shop: Shop) ->
     async with shop.working():
         job = await floods.aenqueue()
         assert said(await follow(shop, job)) == list(range(10_000))
-    assert shop.app.streams._desk._thread is None or not shop.app.streams._desk._outlets
+    assert shop.app.streams._desk._thread is None or not shop.app.streams._desk._buffers
 
 
 # -- durable steps

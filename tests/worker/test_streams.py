@@ -71,12 +71,12 @@ async def test_a_task_in_a_process_of_its_own_is_heard_like_any_other(
 @live
 async def test_a_job_in_memory_is_followed_too(small_shop: Shop) -> None:
     shop = small_shop
-    on_renewed = asyncio.Event()
+    received = asyncio.Event()
 
     @shop.app.task
     async def speaks(ctx: Context) -> None:
         await ctx.emit("first")
-        await on_renewed.wait()
+        await received.wait()
         await ctx.emit("second")
 
     async with shop.working():
@@ -84,7 +84,7 @@ async def test_a_job_in_memory_is_followed_too(small_shop: Shop) -> None:
         found = []
         async for frame in shop.app.astream(job):
             found.append(frame.data)
-            on_renewed.set()
+            received.set()
         assert found == ["first", "second"]
 
 

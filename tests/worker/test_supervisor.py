@@ -206,7 +206,7 @@ class Running:
         )
         self.workers: dict[int, str] = {}
 
-    def on_renewed(self, word: str) -> tuple[int, str]:
+    def next_message(self, word: str) -> tuple[int, str]:
         """The next line, which must be of that kind: the pid and the identity in it."""
         assert self.process.stdout is not None
         parts = self.process.stdout.readline().split()
@@ -219,7 +219,7 @@ def running(worker: str, count: int) -> Iterator[Running]:
     started = Running(worker, count)
     with started.process:
         try:
-            started.workers = dict(started.on_renewed("up") for _ in range(count))
+            started.workers = dict(started.next_message("up") for _ in range(count))
             yield started
         finally:
             started.process.kill()
@@ -230,19 +230,19 @@ def test_the_first_signal_lets_the_workers_stop_well(number: signal.Signals) -> 
     with running(GRACEFUL, 2) as started:
         assert len(set(started.workers.values())) == 2
         started.process.send_signal(number)
-        started.on_renewed("stopping")
-        started.on_renewed("stopping")
+        started.next_message("stopping")
+        started.next_message("stopping")
         assert started.process.wait(SOON) == 0
 
 
 def test_the_second_signal_kills_the_workers_and_reports_them_lost() -> None:
     with running(STUBBORN, 1) as started:
         started.process.send_signal(signal.SIGTERM)
-        started.on_renewed("stopping")
+        started.next_message("stopping")
         # The one wait here: two signals within this time are one stop that arrived twice.
         time.sleep(ONE_STOP + 0.1)
         started.process.send_signal(signal.SIGTERM)
-        _, lost = started.on_renewed("lost")
+        _, lost = started.next_message("lost")
         assert [lost] == list(started.workers.values())
         assert started.process.wait(SOON) == 1
 
@@ -251,7 +251,7 @@ def test_a_stop_that_arrives_twice_at_once_is_one_stop() -> None:
     with running(GRACEFUL, 1) as started:
         started.process.send_signal(signal.SIGINT)
         started.process.send_signal(signal.SIGTERM)
-        started.on_renewed("stopping")
+        started.next_message("stopping")
         assert started.process.wait(SOON) == 0
 
 
@@ -259,8 +259,8 @@ def test_a_killed_worker_is_reported_lost_and_replaced_at_once() -> None:
     with running(GRACEFUL, 1) as started:
         [(pid, identity)] = started.workers.items()
         os.kill(pid, signal.SIGKILL)
-        assert started.on_renewed("lost") == (0, identity)
-        new_pid, new_identity = started.on_renewed("up")
+        assert started.next_message("lost") == (0, identity)
+        new_pid, new_identity = started.next_message("up")
         assert (new_pid != pid, new_identity != identity) == (True, True)
         started.process.terminate()
         assert started.process.wait(SOON) == 0

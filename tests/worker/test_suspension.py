@@ -373,7 +373,7 @@ async def test_a_timeout_that_resumes_gives_the_default(shop: Shop) -> None:
         job = await waits.aenqueue()
         await suspended(shop, job)
         await shop.pass_time(61, worker)
-        await worker.chores.timeout_waker.run_once()
+        await worker.services.timeout_waker.run_once()
         assert await job.aresult(SOON) == "nobody came"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context
-from holdfast.worker.maintenance.timeout_waker import TimeoutWaker
+from holdfast.worker.maintenance.services import TimeoutWaker
 from tests.patience import SOON
 
 from .worker_kit import Shop, live

@@ -13,7 +13,7 @@ import uvicorn
 
 from holdfast import Context
 from holdfast.errors import ConfigError
-from holdfast.outbound.client import Client
+from holdfast.outbound.client import HttpClient
 from holdfast.outbound.policy import Policy
 from holdfast.rules.signing import new_secret, sign
 from holdfast.tasks.task import JobRequest
@@ -137,12 +137,12 @@ async def test_a_function_chooses_the_job_or_none(small_shop: Shop) -> None:
 
 @live
 async def test_a_message_becomes_a_signal_once(shop: Shop) -> None:
-    on_renewed: list[Any] = []
+    received: list[Any] = []
 
     @shop.app.task
     async def order(ctx: Context) -> None:
-        on_renewed.append(await ctx.wait_for("paid", type=int))
-        on_renewed.append(await ctx.wait_for("paid", type=int))
+        received.append(await ctx.wait_for("paid", type=int))
+        received.append(await ctx.wait_for("paid", type=int))
 
     job = await order.aenqueue()
     sender = Sender(shop, receiver(shop.app, SECRET, signal=lambda m: (job.id, "paid", m.data["amount"])))
@@ -151,7 +151,7 @@ async def test_a_message_becomes_a_signal_once(shop: Shop) -> None:
     async with shop.working():
         await job.await_(SOON)
 
-    assert on_renewed == [5, 6]
+    assert received == [5, 6]
     assert await sender.send("msg_2", {"amount": 6}) in [
         (202, {"sent": True}),
         (200, {"ignored": True, "why": "job_ended"}),
@@ -239,7 +239,7 @@ async def test_a_message_goes_over_a_real_connection(real_shop: Shop) -> None:
         settings = uvicorn.Config(receiver(real_shop.app, SECRET, task=paid), log_level="warning", ws="none")
         server = uvicorn.Server(settings)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        client = Client(Policy(allow_http=True, allow_private=True, ports=[port]))
+        client = HttpClient(Policy(allow_http=True, allow_private=True, ports=[port]))
         body = b'{"n": 7}'
         answer = await client.request("POST", f"http://127.0.0.1:{port}/", headers=signed(SECRET, "m", body), body=body)
         await client.aclose()

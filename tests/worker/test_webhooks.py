@@ -39,7 +39,7 @@ def open_up(shop: Shop) -> None:
         return word * 2
 
 
-async def on_renewed(server: Server, n: int) -> list[Seen]:
+async def requests_to(server: Server, n: int) -> list[Seen]:
     while len(server.seen) < n:
         server.changed.clear()
         await server.changed.wait()
@@ -64,7 +64,7 @@ async def test_an_endpoint_is_told_of_how_jobs_end_and_can_verify_it(real_shop: 
         async with real_shop.working(real_shop.app.all_tasks, **TELLING):
             good = await real_shop.app.tasks["work"].options(tags=["vip"]).aenqueue("ab")
             bad = await real_shop.app.tasks["work"].aenqueue("bad")
-            seen = await on_renewed(server, 2)
+            seen = await requests_to(server, 2)
             log = await logged(real_shop, endpoint, lambda log: all(one.state == "succeeded" for one in log))
 
     told = {body["data"]["job"]: body for body in (verified(endpoint.secret, one) for one in seen)}
@@ -102,7 +102,7 @@ async def test_each_event_is_told_once_to_each_who_wants_it(shop: Shop) -> None:
                 await shop.until_ended(job)
             await lead(worker)
             for _ in range(2):
-                await worker.chores.fanout.run_once()
+                await worker.services.fanout.run_once()
                 shop.clock.advance(1)
             told = {
                 endpoint.id: await logged(shop, endpoint, lambda log: all(one.status == 200 for one in log))
@@ -130,7 +130,7 @@ async def test_a_job_names_its_own_webhook_and_the_endpoint_is_made_with_it(real
             await silent.aresult(SOON)
             await work.aenqueue("unheard")
             job = await work.options(webhook=server.url).aenqueue("b")
-            seen = await on_renewed(server, 1)
+            seen = await requests_to(server, 1)
         endpoint = await real_shop.app.webhooks.afor_calls(server.url)
         log = await real_shop.app.webhooks.alog(endpoint.id)
 
@@ -152,7 +152,7 @@ async def test_a_job_is_told_of_from_its_start_by_its_own_webhook_with_the_stage
     kinds = ["job.enqueued", "job.started", "job.stage", "job.succeeded"]
     async with serving(OK) as server, real_shop.working(real_shop.app.all_tasks, **TELLING):
         job = await generate.options(webhook=server.url, webhook_events=kinds).aenqueue()
-        seen = await on_renewed(server, 5)
+        seen = await requests_to(server, 5)
     told = [json.loads(one.body) for one in seen]
     stages = {one["data"]["stage"]: one["data"] for one in told if one["type"] == "job.stage"}
     assert sorted(one["type"] for one in told) == sorted([*kinds, "job.stage"])
@@ -169,10 +169,10 @@ async def test_during_rotation_both_secrets_sign(real_shop: Shop) -> None:
         old = await webhooks.aadd(server.url)
         new = await webhooks.arotate(old.id, overlap=3600)
         await webhooks.atest(old.id)
-        (first,) = await on_renewed(server, 1)
+        (first,) = await requests_to(server, 1)
         alone = await webhooks.arotate(old.id, overlap=0)
         await webhooks.atest(old.id)
-        *_, second = await on_renewed(server, 2)
+        *_, second = await requests_to(server, 2)
 
     assert verified(old.secret, first) == verified(new.secret, first)
     assert verified(alone.secret, second)["type"] == "webhook.test"
@@ -226,7 +226,7 @@ async def test_an_endpoint_that_is_gone_is_disabled_and_hears_no_more(shop: Shop
         job = await shop.app.tasks["work"].aenqueue("a")
         assert (await shop.until_ended(job)).state == "succeeded"
         await lead(worker)
-        await worker.chores.fanout.run_once()
+        await worker.services.fanout.run_once()
         found = await shop.app.webhooks.aget(endpoint.id)
         assert (found.state, found.reason) == ("disabled", "gone")
         assert [one.id for one in await shop.app.webhooks.alog(endpoint.id)] == [sent.id]
@@ -247,9 +247,9 @@ async def test_a_url_of_one_job_that_is_gone_says_nothing_of_its_host(real_shop:
     work = real_shop.app.tasks["work"]
     async with serving(answer(410), OK) as server, real_shop.working(real_shop.app.all_tasks, **TELLING):
         await work.options(webhook=f"{server.url}?job=1").aenqueue("a")
-        await on_renewed(server, 1)
+        await requests_to(server, 1)
         await work.options(webhook=f"{server.url}?job=2").aenqueue("b")
-        await on_renewed(server, 2)
+        await requests_to(server, 2)
         endpoint = await real_shop.app.webhooks.afor_calls(server.url)
         log = await logged(real_shop, endpoint, lambda log: {one.state for one in log} == {"failed", "succeeded"})
 
@@ -289,8 +289,8 @@ async def test_one_slow_receiver_delays_nobody_else(shop: Shop) -> None:
         for job in jobs:
             await shop.until_ended(job)
         await lead(worker)
-        await worker.chores.fanout.run_once()
-        await on_renewed(quick, 20)
+        await worker.services.fanout.run_once()
+        await requests_to(quick, 20)
         assert len(slow.seen) <= 2
         assert {one.attempts for one in await shop.app.webhooks.alog(stuck.id)} <= {0, 1}
         await logged(shop, well, lambda log: all(one.state == "succeeded" for one in log))
@@ -315,10 +315,10 @@ async def test_deliveries_are_not_told_of_and_replay_sends_the_same_message(real
     async with serving(OK) as server, real_shop.working(real_shop.app.all_tasks, **TELLING):
         endpoint = await real_shop.app.webhooks.aadd(server.url)
         job = await real_shop.app.tasks["work"].aenqueue("a")
-        await on_renewed(server, 1)
+        await requests_to(server, 1)
         (one,) = await logged(real_shop, endpoint, lambda log: log[0].state == "succeeded")
         assert await real_shop.app.webhooks.areplay(one.id)
-        first, second = await on_renewed(server, 2)
+        first, second = await requests_to(server, 2)
         await logged(real_shop, endpoint, lambda log: log[0].state == "succeeded")
         await real_shop.app.webhooks.adelete(endpoint.id)
         await real_shop.app.tasks["work"].aenqueue("b")
@@ -391,8 +391,8 @@ def test_a_secret_too_short_and_nonsense_are_refused(small_shop: Shop) -> None:
 
 
 async def lead(worker: Worker) -> None:
-    await worker.chores.leader.run_once()
-    assert worker.chores.leader.holds("webhooks")
+    await worker.services.leader.run_once()
+    assert worker.services.leader.holds("webhooks")
 
 
 def test_an_endpoint_that_is_added_again_under_its_id_is_the_same_one(small_shop: Shop) -> None:

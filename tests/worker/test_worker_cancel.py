@@ -16,7 +16,7 @@ from holdfast.worker.processes.identity import is_gone
 from tests.patience import SOON
 
 from . import gated_tasks, isolated_tasks
-from .worker_kit import AT_ONCE, Shop, key_of, live, on_renewed
+from .worker_kit import AT_ONCE, Shop, key_of, live, read_pipe
 
 
 @live
@@ -62,7 +62,7 @@ async def test_a_process_that_does_not_heed_a_cancel_is_killed_after_the_grace(s
     app = shop.borrow(isolated_tasks.app)
     async with shop.working(cancel_grace=5) as worker:
         job = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         await job.acancel()
         await shop.beat(worker)
         assert (await job.astatus()).state == "running"
@@ -76,12 +76,12 @@ async def test_processes_that_heed_a_cancel_end_within_the_grace(small_shop: Sho
     app = small_shop.borrow(isolated_tasks.app)
     async with small_shop.working() as worker:
         job = await app.aenqueue(isolated_tasks.waits_for_cancel.job(str(pipe)))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         await job.acancel()
         await small_shop.beat(worker)
         assert await job.aresult(SOON) == "cancelled True"
         job = await app.aenqueue(isolated_tasks.waits_async.job(str(pipe)))
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         await job.acancel()
         await small_shop.beat(worker)
         assert (await small_shop.until_ended(job)).state == "cancelled"
@@ -100,7 +100,7 @@ async def test_a_handler_does_not_begin_in_its_process_after_a_cancel_was_answer
     monkeypatch.setenv("HOLDFAST_TEST_GATE", f"{pipe}:{gate}")
     async with shop.working() as worker:
         job = await app.aenqueue(task.job(str(effect)))
-        assert await on_renewed(pipe) == "importing"
+        assert await read_pipe(pipe) == "importing"
         if is_heard:
             assert await job.acancel() == "requested"
             await shop.beat(worker)
@@ -249,7 +249,7 @@ async def test_a_forced_cancel_ends_the_job_at_once_and_fences_its_handler(shop:
         assert (after.state, after.owner, after.epoch > before.epoch) == ("cancelled", None, True)
         await shop.beat(worker)
         await stopped.wait()
-        await shop.until(job, lambda _: not worker.claimer.pending and not worker.runner.runs)
+        await shop.until(job, lambda _: not worker.outcomes.pending and not worker.runner.runs)
     assert (await job.astatus()).state == "cancelled"
     assert (await job.astatus()).result is None
 
@@ -272,7 +272,7 @@ async def test_a_cancel_is_heard_while_the_worker_drains(real_shop: Shop) -> Non
     jobs = [await endless.aenqueue(n) for n in range(2)]
     await both.wait()
     stopping = asyncio.create_task(worker.stop(grace=600))
-    await real_shop.until(jobs[0], lambda _: worker.runner.closing)
+    await real_shop.until(jobs[0], lambda _: worker.state.closing)
     for job in jobs:
         await job.acancel()
         assert (await real_shop.until_ended(job)).state == "cancelled"

@@ -92,7 +92,7 @@ async def test_the_bell_wakes_an_idle_worker_at_once(real_shop: Shop) -> None:
 
     async with real_shop.working(poll=60, lease=600) as worker:
         # It has looked, found nothing, and waits.
-        while worker.claimer.may_have_work:
+        while worker.outcomes.may_have_work:
             await asyncio.sleep(0.005)
         await note.aenqueue()
         async with asyncio.timeout(SOON):
@@ -110,10 +110,10 @@ async def test_a_ring_that_comes_while_a_claim_is_under_way_is_not_forgotten(sho
         started.set()
 
     async with shop.working(poll=60) as worker:
-        while worker.claimer.may_have_work:
+        while worker.outcomes.may_have_work:
             await asyncio.sleep(0.005)
 
-        request_claim, fed = worker.claimer.request_claim, asyncio.Event()
+        request_claim, fed = worker.outcomes.request_claim, asyncio.Event()
 
         def hear() -> None:
             request_claim()
@@ -121,7 +121,7 @@ async def test_a_ring_that_comes_while_a_claim_is_under_way_is_not_forgotten(sho
 
         async def enqueue_behind_its_back() -> None:
             # The claim has committed and found nothing; its reply is on the way.
-            worker.claimer.request_claim = hear  # type: ignore[method-assign]
+            worker.outcomes.request_claim = hear  # type: ignore[method-assign]
             await note.aenqueue()
             await fed.wait()
 
@@ -214,7 +214,7 @@ async def test_a_claim_of_a_worker_that_stops_takes_nothing(shop: Shop) -> None:
         from holdfast.storage.ops.jobs import claims
         from holdfast.storage.ops.workers import workers
 
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await note.aenqueue()
         await shop.store.awrite(Op(lambda tx: workers.stop(tx, worker.id)))
         request = ClaimRequest(owner=worker.id, token="t", routes=worker.routes.encoded, n=1)

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Context, SyncContext, current
 from holdfast.errors import NoCurrentJob
-from holdfast.telemetry import JobFilter
+from holdfast.telemetry import JobLogFilter
 from tests.patience import SOON
 
 from . import isolated_tasks
@@ -24,7 +24,7 @@ from .worker_kit import AT_ONCE, Shop, live
 async def test_log_records_carry_job_task_and_attempt(small_shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     app = small_shop.app
     caplog.set_level(logging.INFO)
-    caplog.handler.addFilter(JobFilter())
+    caplog.handler.addFilter(JobLogFilter())
     mine = logging.getLogger("mine")
 
     @app.task(max_attempts=2, retry=AT_ONCE)

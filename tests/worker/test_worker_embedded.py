@@ -153,7 +153,7 @@ async def test_two_workers_in_one_process_share_the_work_and_do_not_rescue_each_
         assert [await job.aresult(SOON) for job in jobs] == ["met", "met"]
         for worker in (first, second):
             assert worker._worker is not None
-            await worker._worker.chores.rescuer.run_once()
+            await worker._worker.services.rescuer.run_once()
         assert {w.id for w in await asyncio.to_thread(app.workers.list)} == {first.id, second.id}
 
 
@@ -201,10 +201,10 @@ async def test_a_loop_that_was_taken_for_dead_and_moves_again_takes_its_lease_up
     async with shop.working() as worker:
         await shop.beat(worker)
         # What the watchdog does where nobody else was told what to do.
-        worker.heartbeat.stop()
+        worker.lease.heartbeat.stop()
         await shop.pass_time_silently(26, worker)
         await asyncio.sleep(0)
-        assert not worker.heartbeat.is_stopped
+        assert not worker.lease.heartbeat.is_stopped
         assert await shop.beat(worker)
         assert await (await note.aenqueue()).aresult(SOON) == "ran"
         assert [w.id for w in await asyncio.to_thread(app.workers.list)] == [worker.id]
@@ -220,12 +220,12 @@ async def test_a_loop_that_was_taken_for_dead_after_its_fence_takes_its_lease_up
         await shop.beat(worker)
         await shop.pass_time_silently(26, worker)
         await asyncio.sleep(0)
-        assert worker.runner.fenced
+        assert worker.state.fenced
         # What the watchdog does where nobody else was told what to do.
-        worker.heartbeat.stop()
+        worker.lease.heartbeat.stop()
         await shop.pass_time_silently(10, worker)
         await asyncio.sleep(0)
-        assert not worker.heartbeat.is_stopped
+        assert not worker.lease.heartbeat.is_stopped
         assert await shop.beat(worker)
         assert await (await note.aenqueue()).aresult(SOON) == "ran"
 
@@ -248,7 +248,7 @@ async def test_a_worker_of_which_a_part_dies_leaves_its_work_to_others(
         embedded._worker.background.send(dies())
         while await asyncio.to_thread(app.workers.list):
             await asyncio.sleep(0.01)
-        assert embedded._worker.heartbeat.is_stopped
+        assert embedded._worker.lease.heartbeat.is_stopped
     [record] = [record for record in caplog.records if record.levelno == logging.CRITICAL]
     assert "a worker task crashed" in record.getMessage()
     assert record.exc_info is not None

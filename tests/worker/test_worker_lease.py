@@ -15,13 +15,13 @@ from holdfast.errors import QueueFull
 from holdfast.storage.ops.jobs import claims
 from holdfast.storage.ops.jobs.claims import ClaimRequest
 from holdfast.storage.port import Op
-from holdfast.worker import background
+from holdfast.worker import lease
 from holdfast.worker.processes.identity import is_gone
 from holdfast.worker.worker import Worker
 from tests.patience import SOON
 
 from . import isolated_tasks
-from .worker_kit import AT_ONCE, Shop, endless, key_of, live, on_renewed
+from .worker_kit import AT_ONCE, Shop, endless, key_of, live, read_pipe
 
 LEASE = 30.0
 
@@ -52,12 +52,12 @@ async def test_the_handler_of_a_job_that_is_no_longer_ours_is_stopped(shop: Shop
         jobs = [await here.aenqueue(), await on_thread.aenqueue()]
         jobs.append(await app.aenqueue(isolated_tasks.hangs.job(str(pipe))))
         await begun.wait()
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         shop.alter("update holdfast_job set owner = 'another', epoch = epoch + 1")
         await shop.beat(worker)
         await stopped.wait()
         assert await asyncio.to_thread(told.wait, SOON)
-        await shop.until(jobs[0], lambda _: not worker.runner.runs and not worker.claimer.pending)
+        await shop.until(jobs[0], lambda _: not worker.runner.runs and not worker.outcomes.pending)
         assert is_gone(child)
         assert {(r.state, r.owner) for r in [await job.astatus() for job in jobs]} == {("running", "another")}
 
@@ -93,10 +93,10 @@ async def test_a_job_that_was_claimed_but_never_arrived_is_handed_back_at_no_cos
     async with shop.working() as worker:
         # A claim of ours whose reply was lost, and whose rows could not be read again either.
         request = ClaimRequest(owner=worker.id, token="lost", routes=worker.routes.encoded, n=1)
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await note.aenqueue()
         assert await shop.store.awrite(Op(lambda tx: claims.claim(tx, request)))
-        worker.runner.closing = False
+        worker.state.closing = False
         await shop.beat(worker)
         assert (await job.astatus()).state == "running"
         await shop.beat(worker)
@@ -130,7 +130,7 @@ async def test_a_finish_repeated_after_an_unknown_outcome_is_recognised(
         go.set()
         assert await job.aresult(SOON) == "once"
         # The reply was lost, so the outcome is kept and sent again.
-        await shop.until(job, lambda _: not worker.claimer.pending)
+        await shop.until(job, lambda _: not worker.outcomes.pending)
     record = await job.astatus()
     assert (record.state, record.attempts) == ("succeeded", 1)
     assert runs == [1]
@@ -174,20 +174,20 @@ async def test_an_outage_longer_than_the_lease_convicts_no_job_and_rescues_none_
     for _ in range(5):
         await shop.pass_time_silently(LEASE / 3, first, second)
         for worker in (first, second):
-            assert not await asyncio.to_thread(worker.heartbeat.run_once)
+            assert not await asyncio.to_thread(worker.lease.heartbeat.run_once)
     await asyncio.sleep(0)
-    assert first.runner.fenced
-    assert second.runner.fenced
+    assert first.state.fenced
+    assert second.state.fenced
     assert first.runner.room() is None
 
     shop.store.down = False
     # Both leases have run out in the store; neither may judge the other before a lease has passed with the store up.
     for worker in (first, second):
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
     for worker in (first, second):
         assert await shop.beat(worker)
-        await worker.chores.rescuer.run_once()
-        assert not worker.runner.fenced
+        await worker.services.rescuer.run_once()
+        assert not worker.state.fenced
     assert await other.aresult(SOON) == "in the dark"
     after = await begun.get()
     record = await job.astatus()
@@ -208,15 +208,15 @@ async def test_a_worker_fences_itself_before_its_lease_ends_even_if_the_store_ha
         await task.aenqueue()
         isolated = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
         await begun.get()
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         await shop.beat(worker)
         # Nobody beats: the timekeeper alone notices, and in time.
         await shop.pass_time_silently(LEASE * 0.8, worker)
-        assert not worker.runner.fenced
-        worker.runner.closing = True
+        assert not worker.state.fenced
+        worker.state.closing = True
         await shop.pass_time_silently(LEASE * 0.04, worker)
         await asyncio.sleep(0)
-        assert worker.runner.fenced
+        assert worker.state.fenced
         await shop.until_again(isolated, "fenced")
         assert is_gone(child)
         assert not worker.runner.runs
@@ -236,10 +236,10 @@ async def test_a_fenced_thread_is_given_up_before_the_lease_ends(shop: Shop) -> 
             job = await deaf.aenqueue()
             await asyncio.to_thread(begun.wait)
             await shop.beat(worker)
-            worker.runner.closing = True
+            worker.state.closing = True
             await shop.pass_time_silently(LEASE * 0.84, worker)
             await asyncio.sleep(0)
-            assert worker.runner.fenced
+            assert worker.state.fenced
             await shop.pass_time_silently(LEASE * 0.15, worker)
             await shop.until_again(job, "fenced")
             release.set()
@@ -263,7 +263,7 @@ async def test_a_thread_that_was_told_to_end_before_is_given_up_before_the_lease
         async with shop.working(lease=LEASE, cancel_grace=60) as worker:
             job = await deaf.aenqueue()
             await asyncio.to_thread(begun.wait)
-            worker.runner.closing = True
+            worker.state.closing = True
             worker.runner.stop_all("shutdown")
             worker.runner.stop_all(reason)
             await shop.pass_time_silently(LEASE * 0.1, worker)
@@ -290,7 +290,7 @@ async def test_a_run_whose_own_grace_ends_sooner_keeps_it_when_the_worker_is_fen
         async with small_shop.working(lease=LEASE, cancel_grace=1) as worker:
             job = await deaf.aenqueue()
             await asyncio.to_thread(begun.wait)
-            worker.runner.closing = True
+            worker.state.closing = True
             worker.runner.stop_all("shutdown")
             worker.runner.stop_all("fenced")
             await small_shop.pass_time_silently(1.1, worker)
@@ -307,8 +307,8 @@ async def test_the_process_of_a_run_that_was_told_to_end_before_is_killed_at_onc
     app = shop.borrow(isolated_tasks.app)
     async with shop.working(lease=LEASE, cancel_grace=60) as worker:
         job = await app.aenqueue(isolated_tasks.hangs.job(str(pipe)))
-        child = key_of(await on_renewed(pipe))
-        worker.runner.closing = True
+        child = key_of(await read_pipe(pipe))
+        worker.state.closing = True
         worker.runner.stop_all("shutdown")
         worker.runner.stop_all(reason)
         # No time passes here, so that no grace can end.
@@ -328,7 +328,7 @@ async def test_outcomes_outlive_an_outage(shop: Shop) -> None:
 
     async with shop.working() as worker:
         job = await adds.aenqueue(2)
-        while not worker.claimer.pending:
+        while not worker.outcomes.pending:
             await asyncio.sleep(0.01)
         shop.store.down = False
         assert await job.aresult(SOON) == 3
@@ -360,7 +360,7 @@ async def test_a_job_whose_claim_was_answered_after_the_lease_is_not_begun(shop:
         record = await shop.until_again(job, "fenced")
         assert (runs, record.attempts, record.crashes) == ([], 0, 0)
         await shop.beat(worker)
-        worker.claimer.request_claim()
+        worker.outcomes.request_claim()
         await shop.until_ended(job)
         assert runs == [3]
 
@@ -384,7 +384,7 @@ async def test_a_job_whose_claim_was_answered_after_the_worker_was_born_again_is
 async def test_a_worker_that_was_declared_lost_registers_anew_whatever_comes_between(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    monkeypatch.setattr(background, "_PAUSE_AFTER_ERROR", 0.0)
+    monkeypatch.setattr(lease, "_PAUSE_AFTER_ERROR", 0.0)
     refused: list[Exception] = []
 
     async def refuse() -> None:
@@ -399,12 +399,12 @@ async def test_a_worker_that_was_declared_lost_registers_anew_whatever_comes_bet
         old = worker.id
         # The first answer makes sure that no turn is under way, which would take the fault upon itself.
         assert await (await note.aenqueue()).aresult(SOON) == "ran"
-        while worker.claimer.in_flight or worker.claimer.pending:
+        while worker.outcomes.in_flight or worker.outcomes.pending:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(shop.app.workers.rescue, old)
         shop.store.before = refuse
         await shop.beat(worker)
-        while worker.runner.fenced:
+        while worker.state.fenced:
             await asyncio.sleep(0.01)
         assert (refused, worker.id != old) == ([fault], True)
         assert await (await note.aenqueue()).aresult(SOON) == "ran"
@@ -419,18 +419,18 @@ async def claimed_before(
     async def happen() -> None:
         await asyncio.to_thread(comes)
         if is_buried:
-            await asyncio.to_thread(worker.heartbeat.run_once)
-            while worker.id == old or worker.runner.fenced:
+            await asyncio.to_thread(worker.lease.heartbeat.run_once)
+            while worker.id == old or worker.state.fenced:
                 await asyncio.sleep(0.01)
         claimed.set()
 
-    worker.runner.closing = True
+    worker.state.closing = True
     job: Job[Any] = await task.aenqueue()
-    while worker.claimer.in_flight or worker.claimer.pending:
+    while worker.outcomes.in_flight or worker.outcomes.pending:
         await asyncio.sleep(0.01)
     shop.store.after = happen
-    worker.runner.closing = False
-    worker.claimer.request_claim()
+    worker.state.closing = False
+    worker.outcomes.request_claim()
     await claimed.wait()
     return job
 
@@ -448,6 +448,6 @@ async def test_a_worker_waits_for_a_store_that_is_down_at_its_start(
     small_shop.clock.advance(100)
     small_shop.store.down = False
     await starting
-    assert not worker.runner.fenced
+    assert not worker.state.fenced
     assert "no renewal" not in caplog.text
     await worker.stop()

@@ -14,7 +14,7 @@ from holdfast.worker.processes.identity import is_gone
 from tests.patience import SOON
 
 from . import isolated_tasks
-from .worker_kit import AT_ONCE, Shop, key_of, live, on_renewed
+from .worker_kit import AT_ONCE, Shop, key_of, live, read_pipe
 
 
 @live
@@ -158,7 +158,7 @@ async def test_a_process_past_its_timeout_is_killed_at_once(shop: Shop, pipe: Pa
     app = shop.borrow(isolated_tasks.app)
     async with shop.working() as worker:
         job = await app.aenqueue(isolated_tasks.hangs.options(timeout=10, max_attempts=1).job(str(pipe)))
-        child = key_of(await on_renewed(pipe))
+        child = key_of(await read_pipe(pipe))
         await shop.pass_time(10, worker)
         record = await shop.until_ended(job)
         assert (record.state, record.reason, record.attempts) == ("failed", "timeout", 1)
@@ -186,7 +186,7 @@ async def test_a_deadline_that_passes_while_a_job_runs_expires_it(shop: Shop, pi
         jobs.append(await app.aenqueue(isolated_tasks.hangs.options(deadline=60).job(str(pipe))))
         await begun.wait()
         await asyncio.to_thread(on_thread.wait)
-        await on_renewed(pipe)
+        await read_pipe(pipe)
         await shop.pass_time(60, worker)
         for job in jobs:
             record = await shop.until_ended(job)

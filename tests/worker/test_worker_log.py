@@ -148,7 +148,7 @@ async def test_an_outage_is_two_lines_for_all_parts_together(shop: Shop, caplog:
         job = await waits.aenqueue()
         await shop.until(job, lambda r: r.state == "running")
         shop.store.down = True
-        await asyncio.to_thread(worker.heartbeat.run_once)
+        await asyncio.to_thread(worker.lease.heartbeat.run_once)
         await worker.poller.look()
         go.set()
         while shop.store.outage._failures < 10:

@@ -29,14 +29,14 @@ async def test_the_turns_survive_errors_of_any_kind(small_shop: Shop, caplog: py
         return "ran"
 
     async with small_shop.working() as worker:
-        while worker.claimer.may_have_work:
+        while worker.outcomes.may_have_work:
             await asyncio.sleep(0.005)
 
         async def broken() -> None:
             raise Broken("unheard of")
 
         small_shop.store.before = broken
-        worker.claimer.request_claim()
+        worker.outcomes.request_claim()
         job = await note.aenqueue()
         assert await job.aresult(SOON) == "ran"
     assert "Broken: unheard of" in caplog.text
@@ -52,10 +52,10 @@ async def test_the_heartbeat_survives_errors_of_any_kind(shop: Shop, monkeypatch
         with monkeypatch.context() as patch:
             patch.setattr(shop.store, "write", broken)
             assert not await shop.beat(worker)
-            worker.heartbeat.beat_now()
+            worker.lease.heartbeat.beat_now()
         assert await shop.beat(worker)
-        assert worker.heartbeat._thread is not None
-        assert worker.heartbeat._thread.is_alive()
+        assert worker.lease.heartbeat._thread is not None
+        assert worker.lease.heartbeat._thread.is_alive()
 
 
 @live
@@ -97,8 +97,8 @@ async def test_rescuer_and_expirer_survive_their_errors(small_shop: Shop, caplog
 
         return work
 
-    worker.chores.rescuer.run_once = broken("rescuer")  # type: ignore[method-assign]
-    worker.chores.expire = broken("expirer")  # type: ignore[method-assign,assignment]
+    worker.services.rescuer.run_once = broken("rescuer")  # type: ignore[method-assign]
+    worker.services.expire = broken("expirer")  # type: ignore[method-assign,assignment]
     await worker.start()
     await enough.wait()
     await worker.stop()
@@ -123,8 +123,8 @@ async def test_an_interval_of_zero_turns_rescuer_and_expirer_off(small_shop: Sho
         return work
 
     for name, worker in (("on", on), ("off", off)):
-        worker.chores.rescuer.run_once = noted(f"{name} rescuer")  # type: ignore[method-assign]
-        worker.chores.expire = noted(f"{name} expirer")  # type: ignore[method-assign,assignment]
+        worker.services.rescuer.run_once = noted(f"{name} rescuer")  # type: ignore[method-assign]
+        worker.services.expire = noted(f"{name} expirer")  # type: ignore[method-assign,assignment]
     await off.start()
     await on.start()
     await both.wait()
@@ -138,10 +138,10 @@ async def test_the_expirer_ends_jobs_that_wait_past_their_deadline(shop: Shop) -
     task = shop.app.declare("elsewhere")
     job = await task.options(deadline=60, queue="unserved").aenqueue()
     async with shop.working() as worker:
-        assert await worker.chores.expire() is None
+        assert await worker.services.expire() is None
         assert (await job.astatus()).state == "ready"
         await shop.pass_time(60, worker)
-        await worker.chores.expire()
+        await worker.services.expire()
         record = await job.astatus()
         assert (record.state, record.reason) == ("expired", "deadline")
 

@@ -48,11 +48,11 @@ async def test_middleware_wraps_every_kind_of_task_in_order_and_sees_the_context
     async with small_shop.working() as worker:
         for (name, request), result in zip(requests.items(), (1, 2), strict=True):
             seen.clear()
-            worker.runner.closing = True
+            worker.state.closing = True
             job = await app.aenqueue(request)
             current[0] = job.id
-            worker.runner.closing = False
-            worker.claimer.request_claim()
+            worker.state.closing = False
+            worker.outcomes.request_claim()
             assert await job.aresult(SOON) == result
             assert seen == [f"outer {name} 1", "inner True", f"outer got {result}"]
 

@@ -142,16 +142,16 @@ async def test_where_tasks_cannot_be_imported_a_suspect_is_claimed_by_an_idle_wo
         assert not worker.runner._isolates
         first = await ordinary.aenqueue(1)
         assert await order.get() == "ordinary 1"
-        worker.runner.closing = True
-        while worker.claimer.in_flight:  # a claim under way could take the next job, and hold its row
+        worker.state.closing = True
+        while worker.outcomes.in_flight:  # a claim under way could take the next job, and hold its row
             await asyncio.sleep(0)
         suspect = await suspected.aenqueue()
         shop.alter("update holdfast_job set suspect = 1, due = 3 where id = ?", suspect.id)
         await worker.poller.run_once()
-        worker.runner.closing = False
+        worker.state.closing = False
         second = await ordinary.aenqueue(2)
         # Something runs, and a suspect waits: nothing joins, so that the worker falls idle.
-        assert worker.runner.suspects_wait
+        assert worker.state.suspects_wait
         assert worker.runner.room() is None
         go.set()
         assert await order.get() == "suspect"
@@ -214,7 +214,7 @@ async def test_a_suspect_that_is_not_for_this_worker_does_not_slow_it_down(shop:
     await asyncio.to_thread(app.queues.pause, "paused")
     async with shop.working(queues=("default", "paused"), concurrency=5) as worker:
         await worker.poller.run_once()
-        assert not worker.runner.suspects_wait
+        assert not worker.state.suspects_wait
         room = worker.runner.room()
         assert room is not None
         assert room.n == 5

@@ -79,7 +79,7 @@ async def test_a_worker_declared_dead_goes_on_under_a_new_identity_and_its_late_
         assert await job.aresult(SOON) == "second"
         assert worker.id != old
         assert [w.id for w in await asyncio.to_thread(app.workers.list)] == [worker.id]
-        await shop.until(job, lambda _: not worker.claimer.pending)
+        await shop.until(job, lambda _: not worker.outcomes.pending)
         assert await shop.beat(worker)
     record = await job.astatus()
     assert (record.state, record.attempts) == ("succeeded", 2)
@@ -98,8 +98,8 @@ async def test_a_worker_that_hears_twice_that_it_was_declared_dead_goes_on_under
         await begun.get()
         shop.alter("update holdfast_worker set state = 'dead'")
         # As after a freeze: the fence is decided first, and the heartbeat has ended by the time that it is heard of.
-        worker.fence("no renewal")
-        worker.heartbeat.run_once()
+        worker.lease.fence("no renewal")
+        worker.lease.heartbeat.run_once()
         # What was born before the second word came must not be left behind: it would keep a lease that nobody ends.
         while not await asyncio.to_thread(_is_the_only_one, shop, worker):
             await asyncio.sleep(0.01)
@@ -120,7 +120,7 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
         return "ran"
 
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         await shop.until(await note.aenqueue(), lambda r: r.state == "ready")
         old, is_buried = worker.id, asyncio.Event()
 
@@ -129,8 +129,8 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
             is_buried.set()
 
         shop.store.before = bury
-        worker.runner.closing = False
-        worker.claimer.request_claim()
+        worker.state.closing = False
+        worker.outcomes.request_claim()
         job = await note.aenqueue()
         await is_buried.wait()
         assert (await job.astatus()).state == "ready"
@@ -145,7 +145,7 @@ async def test_a_claim_that_races_the_rescue_of_its_worker_takes_nothing(shop: S
 async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(shop: Shop) -> None:
     task, begun = endless(shop)
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, claims_jobs=1, lease=60)
         shop.clock.advance(20)
@@ -156,19 +156,19 @@ async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(
         for _ in range(5):
             assert await shop.beat(worker)
             shop.clock.advance(9.9)
-            await worker.chores.rescuer.run_once()
+            await worker.services.rescuer.run_once()
         # Its lease of 60 s ran out at 60; we are steady for only 49.5.
         assert (await job.astatus()).state == "running"
         for _ in range(2):
             assert await shop.beat(worker)
             shop.clock.advance(9.9)
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         record = await job.astatus()
         assert (record.state, record.reason, record.attempts) == ("ready", "rescue", 1)
         assert (record.suspect, record.crashes) == (0, 0)
         assert [w.id for w in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
-        worker.runner.closing = False
-        worker.claimer.request_claim()
+        worker.state.closing = False
+        worker.outcomes.request_claim()
         assert await begun.get()
 
 
@@ -176,11 +176,11 @@ async def test_a_silent_worker_is_rescued_only_after_a_lease_of_steady_renewals(
 async def test_a_rescuer_looks_again_when_the_lease_of_a_silent_worker_ends(shop: Shop) -> None:
     async with shop.working(rescue_interval=10) as worker:
         await stranger(shop, worker, lease=30)
-        assert await worker.chores.rescuer.run_once() is None
+        assert await worker.services.rescuer.run_once() is None
         for _ in range(3):
             shop.clock.advance(8)
             assert await shop.beat(worker)
-        rest = await worker.chores.rescuer.run_once()
+        rest = await worker.services.rescuer.run_once()
         assert rest == pytest.approx(6, abs=0.1)
 
 
@@ -188,7 +188,7 @@ async def test_a_rescuer_looks_again_when_the_lease_of_a_silent_worker_ends(shop
 async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         for _ in range(4):
             assert await shop.beat(worker)
@@ -197,13 +197,13 @@ async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.
         assert await shop.beat(worker)
         shop.clock.step(3600)
         assert await shop.beat(worker)
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "running"
         assert "the clock stepped by 3600.0 s" in caplog.text
         for _ in range(4):
             shop.clock.advance(9)
             assert await shop.beat(worker)
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
 
 
@@ -211,22 +211,22 @@ async def test_a_step_of_the_clock_makes_nobody_dead(shop: Shop, caplog: pytest.
 async def test_a_step_of_the_clock_makes_nobody_dead_before_the_next_beat(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         for _ in range(4):
             assert await shop.beat(worker)
-            await worker.chores.rescuer.run_once()
+            await worker.services.rescuer.run_once()
             shop.clock.advance(9)
         await stranger(shop, worker, claims_jobs=1)
         assert await shop.beat(worker)
         shop.clock.step(3600)
         # Nobody has beaten since: its lease is over by the clock, and we have been steady for longer than that.
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "running"
         for _ in range(5):
             shop.clock.advance(9)
             assert await shop.beat(worker)
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
 
 
@@ -234,18 +234,18 @@ async def test_a_step_of_the_clock_makes_nobody_dead_before_the_next_beat(shop: 
 async def test_a_clock_that_is_set_back_makes_nobody_dead_who_renews(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         other = await stranger(shop, worker, claims_jobs=1)
         for _ in range(5):
             assert await shop.beat(worker)
             await shop.store.awrite(Op(lambda tx: workers.beat(tx, other)))
-            await worker.chores.rescuer.run_once()
+            await worker.services.rescuer.run_once()
             shop.clock.advance(9)
         shop.clock.step(-3600)
         for _ in range(5):
             # Its lease ends later than any could, until it renews it.
-            await worker.chores.rescuer.run_once()
+            await worker.services.rescuer.run_once()
             assert (await job.astatus()).state == "running"
             assert await shop.beat(worker)
             await shop.store.awrite(Op(lambda tx: workers.beat(tx, other)))
@@ -256,19 +256,19 @@ async def test_a_clock_that_is_set_back_makes_nobody_dead_who_renews(shop: Shop)
 async def test_who_died_before_the_clock_was_set_back_is_rescued_after_a_lease(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, claims_jobs=1)
         assert await shop.beat(worker)
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         shop.clock.step(-3600)
         for _ in range(4):
             assert await shop.beat(worker)
-            await worker.chores.rescuer.run_once()
+            await worker.services.rescuer.run_once()
             assert (await job.astatus()).state == "running"
             shop.clock.advance(9)
         assert await shop.beat(worker)
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
 
 
@@ -278,16 +278,16 @@ async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
 ) -> None:
     task, begun = endless(shop)
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, claims_jobs=1, process_key="that one")
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "running"
         monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "that one")
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
-        worker.runner.closing = False
-        worker.claimer.request_claim()
+        worker.state.closing = False
+        worker.outcomes.request_claim()
         await begun.get()
 
 
@@ -295,7 +295,7 @@ async def test_a_worker_whose_process_is_certainly_gone_is_rescued_at_once(
 async def test_rescuing_a_job_whose_cancel_was_requested_cancels_it(shop: Shop) -> None:
     task, _ = endless(shop)
     async with shop.working() as worker:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         dead = await stranger(shop, worker, claims_jobs=1)
         await job.acancel()
@@ -311,17 +311,17 @@ async def test_a_claim_that_never_ends_keeps_nobody_from_the_rescue_of_others(
     monkeypatch.setattr(rescuing, "is_gone", lambda key: key == "gone")
     task, _ = endless(shop)
     async with shop.working() as worker, await psycopg.AsyncConnection.connect(postgres_dsn) as frozen:
-        worker.runner.closing = True
+        worker.state.closing = True
         job = await task.aenqueue()
         await stranger(shop, worker, process_key="gone")
         # Registered before the other, and frozen in the middle of a claim.
         await frozen.execute("select 1 from holdfast_worker where id = 'stranger' for key share")
         await stranger(shop, worker, claims_jobs=1, process_key="gone", name="another")
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
         assert "stranger" in {known.id for known in await asyncio.to_thread(shop.app.workers.list)}
         await frozen.rollback()
-        await worker.chores.rescuer.run_once()
+        await worker.services.rescuer.run_once()
         assert [known.id for known in await asyncio.to_thread(shop.app.workers.list)] == [worker.id]
     shop.app.close()
 
@@ -345,6 +345,6 @@ async def test_one_worker_that_cannot_be_rescued_does_not_hold_up_the_others(
         monkeypatch.setattr(rescuing, "is_gone", lambda key: True)
         monkeypatch.setattr(rescuing, "rescue_all", rescue_all)
         with pytest.raises(RuntimeError, match="corrupt"):
-            await worker.chores.rescuer.run_once()
+            await worker.services.rescuer.run_once()
         assert set(tried) == {"stranger", second.id}
         await second.stop()

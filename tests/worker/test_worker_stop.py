@@ -15,7 +15,7 @@ from holdfast.worker.processes.identity import is_gone
 from tests.patience import SOON
 
 from . import isolated_tasks
-from .worker_kit import Shop, key_of, live, on_renewed
+from .worker_kit import Shop, key_of, live, read_pipe
 
 
 @live
@@ -34,7 +34,7 @@ async def test_a_stopping_worker_claims_no_more_and_lets_running_jobs_end(real_s
     job = await slow.aenqueue()
     await begun.wait()
     stopping = asyncio.create_task(worker.stop(grace=20))
-    await real_shop.until(job, lambda _: worker.runner.closing)
+    await real_shop.until(job, lambda _: worker.state.closing)
     later = await slow.aenqueue()
     assert worker.runner.room() is None
     assert [w.state for w in await asyncio.to_thread(app.workers.list)] in (["alive"], ["stopping"])
@@ -70,7 +70,7 @@ async def test_what_is_not_done_when_the_grace_ends_is_ready_again_at_no_cost(
     jobs.append(await app.aenqueue(isolated_tasks.hangs.job(str(pipe))))
     await begun.wait()
     await asyncio.to_thread(on_thread.wait)
-    child = key_of(await on_renewed(pipe))
+    child = key_of(await read_pipe(pipe))
     await worker.stop(grace=0.05)
     release.set()
     for job in jobs:
@@ -150,7 +150,7 @@ async def test_jobs_of_a_claim_under_way_when_the_stop_comes_are_handed_back_uns
     await worker.start()
     await claimed.wait()
     stopping = asyncio.create_task(worker.stop())
-    await shop.until(jobs[0], lambda _: worker.runner.closing)
+    await shop.until(jobs[0], lambda _: worker.state.closing)
     go.set()
     await stopping
     assert runs == []
@@ -170,7 +170,7 @@ async def test_a_coroutine_that_is_told_to_end_before_its_first_line_is_handed_b
 
         def dispatch_and_stop(jobs: Sequence[Claimed], claim: str) -> None:
             dispatch(jobs, claim)
-            worker.runner.closing = True
+            worker.state.closing = True
             worker.runner.stop_all("shutdown")
 
         worker.runner.dispatch = dispatch_and_stop  # type: ignore[method-assign]
@@ -235,4 +235,4 @@ async def test_an_interrupted_stop_leaves_no_thread_that_keeps_the_lease(shop: S
     stopping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stopping
-    assert worker.heartbeat.is_stopped
+    assert worker.lease.heartbeat.is_stopped

@@ -32,7 +32,7 @@ async def test_an_unknown_task_is_handed_back_at_no_cost_and_rerouted_once(
         # It is not claimed again, however often the worker looks.
         for _ in range(5):
             await worker.poller.run_once()
-            worker.claimer.request_claim()
+            worker.outcomes.request_claim()
             assert await (await known.aenqueue()).aresult(SOON) == "ran"
         assert (await job.astatus()).epoch == record.epoch
         explanation = await app.jobs.aexplain(job.id)
@@ -80,10 +80,10 @@ async def test_a_job_that_no_worker_knows_fails_as_such_at_its_deadline_and_neve
         for job in jobs:
             await shop.until_again(job, "no_handler")
         await shop.pass_time(59, worker)
-        await worker.chores.expire()
+        await worker.services.expire()
         assert {(await job.astatus()).state for job in jobs} == {"ready"}
         await shop.pass_time(1, worker)
-        await worker.chores.expire()
+        await worker.services.expire()
         for job in jobs:
             record = await job.astatus()
             assert (record.state, record.reason) == ("failed", "no_handler")

@@ -71,7 +71,11 @@ class Shop:
         return self.app
 
     def worker(
-        self, tasks: Mapping[str, Task[Any, Any]] | None = None, declarations: Sequence[Op[None]] = (), **settings: Any
+        self,
+        tasks: Mapping[str, Task[Any, Any]] | None = None,
+        declarations: Sequence[Op[None]] = (),
+        on_broken: Callable[[], object] = lambda: None,
+        **settings: Any,
     ) -> Worker:
         """One that is not started."""
         return Worker(
@@ -83,6 +87,7 @@ class Shop:
             declarations=declarations,
             clock=self._clock or SYSTEM_CLOCK,
             random=lambda: 0.5,
+            on_broken=on_broken,
         )
 
     @asynccontextmanager
@@ -101,9 +106,9 @@ class Shop:
         self.clock.advance(seconds)
         for worker in workers:
             # On the loop's own thread: nothing may begin between the leap of the clock and the beat.
-            worker.heartbeat.run_once()
+            worker.lease.heartbeat.run_once()
             worker.deadlines.run_once()
-            worker.claimer.request_claim()
+            worker.outcomes.request_claim()
         await asyncio.sleep(0)
 
     async def pass_time_silently(self, seconds: float, *workers: Worker) -> None:
@@ -116,7 +121,7 @@ class Shop:
     async def beat(self, worker: Worker) -> bool:
         """One heartbeat, heard by the worker."""
         self.clock.advance(0.001)
-        renewed = await asyncio.to_thread(worker.heartbeat.run_once)
+        renewed = await asyncio.to_thread(worker.lease.heartbeat.run_once)
         await asyncio.sleep(0)
         return renewed
 
@@ -200,7 +205,7 @@ class UnreliableStore:
             raise StorageUnavailable("the store is down")
 
 
-async def on_renewed(pipe: Path) -> str:
+async def read_pipe(pipe: Path) -> str:
     """What a job says through a named pipe."""
     # Opened for both, so that neither the opening nor a job that says nothing blocks for ever.
     channel = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)

@@ -8,7 +8,7 @@ import click
 
 from ..config import load
 from ..errors import ConfigError
-from ..runtime.database import Database, Step, migration_texts
+from ..runtime.database import Database, MigrationStep, migration_texts
 from ..runtime.opening import dialect_of
 from .command import EXIT_CODES, FAILED, OK, Command, json_option, target_options
 from .locate import find_app, is_named, use_store
@@ -151,12 +151,12 @@ def _tell_applied(applied: list[str], *, as_json: bool) -> None:
         click.echo("the schema is up to date")
 
 
-def _step_state(step: Step) -> str:
+def _step_state(step: MigrationStep) -> str:
     if not step.known:
         return "from a newer Holdfast"
     return "applied" if step.applied_at is not None else "pending"
 
 
-def _step_data(step: Step) -> dict[str, Any]:
+def _step_data(step: MigrationStep) -> dict[str, Any]:
     state = {"pending": "pending", "applied": "applied"}.get(_step_state(step), "newer")
     return {"version": step.version, "name": step.name, "state": state, "applied_at": instant(step.applied_at)}

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Literal
 
-from ..telemetry import JobFilter, JsonFormatter
+from ..telemetry import JobLogFilter, JsonFormatter
 
 
 class TextFormatter(logging.Formatter):
@@ -42,6 +42,6 @@ def set_up_logs(form: Literal["text", "json"], level: str) -> None:
     if root.handlers:
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(JobFilter())
+    handler.addFilter(JobLogFilter())
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root.addHandler(handler)

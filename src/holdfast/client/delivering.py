@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from ..clock import SECOND, SYSTEM_CLOCK
 from ..errors import ConfigError, RequestFailed, UrlRefused
 from ..model.webhooks import QUEUE, TASK, Signed, failure_text
-from ..outbound.client import Answer, Client
+from ..outbound.client import HttpAnswer, HttpClient
 from ..outcomes import Fail, Retry, Snooze
 from ..rules.answers import said_wait
 from ..rules.redaction import excerpt, redact
@@ -60,7 +60,7 @@ class Deliverer:
         self._app = app
         self._random = random
         self._endpoints = Lookups(app.open)
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
     async def deliver(
         self, attempt: int, endpoint_id: str, message: str, body: bytes, url: str | None
@@ -86,7 +86,7 @@ class Deliverer:
             await self._consider(attempt, endpoint_id, endpoint, answer)
         raise self._failure(attempt, answer, text)
 
-    async def _send(self, endpoint: Signed, url: str, message: str, body: bytes) -> tuple[Answer | None, int, str]:
+    async def _send(self, endpoint: Signed, url: str, message: str, body: bytes) -> tuple[HttpAnswer | None, int, str]:
         clock = self._app._clock or SYSTEM_CLOCK
         at = clock.now() // SECOND
         headers = {
@@ -108,7 +108,7 @@ class Deliverer:
             raise Snooze(_WITHOUT_CLIENT) from missing
         return answer, round((clock.monotonic() - begun) * 1000), error
 
-    async def _consider(self, attempt: int, endpoint_id: str, endpoint: Signed, answer: Answer | None) -> None:
+    async def _consider(self, attempt: int, endpoint_id: str, endpoint: Signed, answer: HttpAnswer | None) -> None:
         """Disable the endpoint if it answered 410, or if no delivery succeeded for days."""
         if answer is not None and answer.status == GONE:
             await self._app.open().awrite(_disabling(endpoint_id))
@@ -117,7 +117,7 @@ class Deliverer:
             if await self._app.open().awrite(Op(lambda tx: _give_up(tx, endpoint_id, since))):
                 logger.error("the webhook endpoint %s is disabled: nothing came through for days", endpoint_id)
 
-    def _failure(self, attempt: int, answer: Answer | None, text: str) -> Fail | Retry:
+    def _failure(self, attempt: int, answer: HttpAnswer | None, text: str) -> Fail | Retry:
         if answer is not None and answer.status == GONE:
             return Fail(text)
         said = None
@@ -125,10 +125,10 @@ class Deliverer:
             said = said_wait(answer.headers, answer.body, now=(self._app._clock or SYSTEM_CLOCK).now())
         return Retry(text, after=wait_before_next(attempt, said, self._random()) / SECOND)
 
-    def _outbound(self) -> Client:
+    def _outbound(self) -> HttpClient:
         """Return the client, made at its first use, when the app's policy has been set."""
         if self._client is None or self._client.policy is not self._app.outbound:
-            self._client = Client(self._app.outbound)
+            self._client = HttpClient(self._app.outbound)
         return self._client
 
 

@@ -11,13 +11,13 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 from ..storage.blobs import Awaiting, Blocking, Reach
 from ..storage.port import Listener, Op
 from ..storage.step import step
-from ..worker.claiming.remote import Stored
+from ..worker.running.admission import ReadsAndWrites
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Line(Reach, Stored, Protocol):
+class Line(Reach, ReadsAndWrites, Protocol):
     """The store, the disk, wake-ups, and everything else that has a blocking and an async form."""
 
     async def hear(self, listener: Listener, timeout: float) -> bool:

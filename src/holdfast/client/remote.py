@@ -14,8 +14,7 @@ from typing import Any, Final, Literal, Self
 import msgspec
 
 from ..clock import SECOND
-from ..durable.artifacts import Storing
-from ..durable.sources import Source, source_of, type_of
+from ..durable.artifacts import ArtifactData, Storing, artifact_data, type_of
 from ..errors import DuplicateArtifact, HoldfastError, InvalidInput, LeaseLost, StreamFull
 from ..ids import token
 from ..model.artifacts import PART, Artifact
@@ -55,7 +54,7 @@ from ..storage.ops.jobs.queries import get_job
 from ..storage.ops.remote import Holding, Opening, Rest
 from ..storage.ops.signals import keys
 from ..storage.port import Op, Store, Tx
-from ..streams.drafts import draft_of, patch_of, progress_of
+from ..streams.frames import draft_of, patch_of, progress_of
 from ..tasks.context import JobInfo
 from ..tasks.options import Seconds
 from ..values.codec import VALUE_LIMIT, encode
@@ -520,7 +519,7 @@ async def _store_artifact(reach: Reach, lease: Lease, name: object, data: Any, c
     """Store named bytes once. DuplicateArtifact if the name has other bytes."""
     named = check_artifact_name(name)
     kind = check_content_type(type_of(data) if content_type is None else content_type)
-    source = source_of(data)
+    source = artifact_data(data)
     entry, found = await reach.read(Op(lambda tx: _find(tx, lease, named)))
     if found is None:
         found = await Storing(_info(lease), reach, entry, source, _go_on).run(named, kind)
@@ -538,7 +537,7 @@ async def _find(tx: Tx, lease: Lease, name: str) -> tuple[Step, Step | None]:
     return await remote.placed(tx, lease.job_id, entry), await steps.find(tx, lease.job_id, entry.key)
 
 
-async def _measure(reach: Reach, source: Source) -> None:
+async def _measure(reach: Reach, source: ArtifactData) -> None:
     """Read the data to their end, to compare them with what was stored before."""
     try:
         while await reach.run(source.read, PART):

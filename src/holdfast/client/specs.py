@@ -35,10 +35,10 @@ from ..rules.reserved import check_creator, check_open_queue, check_open_scope, 
 from ..rules.retry import check_policy
 from ..rules.versions import check_range, pin
 from ..rules.webhooks import call_tags, called_endpoint, check_call_kinds
-from ..tasks.creator import creator
 from ..tasks.destinations import Destination
 from ..tasks.options import CallOptions, Hooks, TaskOptions
 from ..tasks.task import Draft, JobRequest, Task
+from ..tasks.tenants import creator
 
 _ROUTES: dict[tuple[str, frozenset[str], str, str], Route] = {}
 _MOST_ROUTES: Final = 10_000

@@ -14,7 +14,7 @@ from ..storage.ops import steps
 from ..storage.ops.audit import audit
 from ..storage.ops.jobs import queries
 from ..storage.port import Op, Tx
-from ..tasks.creator import creator
+from ..tasks.tenants import creator
 
 _CHARGES: Final = frozenset({"spend", "settle", "reserve"})
 

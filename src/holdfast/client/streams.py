@@ -30,9 +30,8 @@ from ..names import check_name, check_timeout
 from ..storage.ops import streams, tenants
 from ..storage.ops.jobs import queries
 from ..storage.port import Listener, Op, Store
-from ..streams.desk import FrameWriter
-from ..streams.inline import InlineOutlet
-from ..streams.outlet import Outlet
+from ..streams.frames import InlineBuffer
+from ..streams.writer import FrameBuffer, FrameWriter
 from ..tasks.context import JobInfo, Stop
 from ..tasks.job import Job
 from ..tasks.options import Seconds
@@ -69,7 +68,7 @@ class Streams:
         self._ends: watch.Watch[Ended] = watch.Watch(
             store, "job", _ended, _there, _existing, lambda job_id: first_reason(job_id, scope)
         )
-        self._inline: dict[str, InlineOutlet] = {}
+        self._inline: dict[str, InlineBuffer] = {}
 
     @composed
     async def read(
@@ -154,20 +153,20 @@ class Streams:
 
     # -- for the contexts of running jobs
 
-    def outlet(self, info: JobInfo, stop: Stop) -> Outlet | InlineOutlet:
+    def buffer(self, info: JobInfo, stop: Stop) -> FrameBuffer | InlineBuffer:
         """Return the writing end of a run's stream. Two threads that ask at once get the same one."""
         self._scope.whole("the writing end of a stream")
         with self._desk.lock:
-            if stop.outlet is None and info.worker:
-                stop.outlet = self._desk.open(info, stop)
-            elif stop.outlet is None:
-                stop.outlet = self.keep(info)
-            found: Outlet | InlineOutlet = stop.outlet
+            if stop.buffer is None and info.worker:
+                stop.buffer = self._desk.open(info, stop)
+            elif stop.buffer is None:
+                stop.buffer = self.keep(info)
+            found: FrameBuffer | InlineBuffer = stop.buffer
             return found
 
-    def keep(self, info: JobInfo) -> InlineOutlet:
+    def keep(self, info: JobInfo) -> InlineBuffer:
         """Return the stream of an inline job, in memory."""
-        return self._inline.setdefault(info.id, InlineOutlet(info))
+        return self._inline.setdefault(info.id, InlineBuffer(info))
 
     def _refuse_to_block(self, tail: Tail, patience: float | None, instead: str) -> None:
         """Raise BlockingCall in a task, whose slot the reader would occupy, and on an event loop."""

@@ -32,7 +32,7 @@ class Family:
 
 
 @dataclass
-class Page:
+class Exposition:
     """Samples by family, in the order in which the families came."""
 
     _lines: dict[Family, list[str]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import ConfigError, HoldfastError
 from ..model.stats import COUNTERS, LABELS, LATENCIES, OPERATION_BOUNDS
 from ..telemetry import BUCKETS
-from .exposition import CONTENT_TYPE, Family, Page
+from .exposition import CONTENT_TYPE, Exposition, Family
 
 if TYPE_CHECKING:
     from ..app import App
@@ -93,7 +93,7 @@ _MOST: Final = 100
 
 def render(app: App) -> str:
     """Return the page, read from the store and from this process."""
-    page = Page()
+    page = Exposition()
     _add_queues(page, app)
     _add_minute(page, app)
     _add_limits(page, app)
@@ -124,7 +124,7 @@ class MetricsServer:
         self._thread.join()
 
 
-def _add_queues(page: Page, app: App) -> None:
+def _add_queues(page: Exposition, app: App) -> None:
     for queue in app.stats.queues():
         for label in LABELS:
             page.add(JOBS, queue.count(label), queue.name, label)
@@ -138,7 +138,7 @@ def _add_queues(page: Page, app: App) -> None:
         page.add(USED, queue.utilisation, queue.name)
 
 
-def _add_minute(page: Page, app: App) -> None:
+def _add_minute(page: Exposition, app: App) -> None:
     for minute in app.stats.throughput(1):
         for counter in COUNTERS:
             page.add(MINUTE_JOBS, minute.counts.get(counter, 0), minute.queue, counter)
@@ -148,13 +148,13 @@ def _add_minute(page: Page, app: App) -> None:
                     page.add(MINUTE_SECONDS, value, minute.queue, span, quantile)
 
 
-def _add_limits(page: Page, app: App) -> None:
+def _add_limits(page: Exposition, app: App) -> None:
     for limit in app.stats.limits()[:_MOST]:
         page.add(LIMIT, limit.saturation, limit.kind, limit.key)
         page.add(LIMITED, limit.waiting, limit.kind, limit.key)
 
 
-def _add_budgets(page: Page, app: App) -> None:
+def _add_budgets(page: Exposition, app: App) -> None:
     for budget in app.budgets.list(limit=_MOST):
         name = f"{budget.tenant}/{budget.name}" if budget.tenant else budget.name
         page.add(BUDGET_BLOCKED, budget.blocked, name)
@@ -165,7 +165,7 @@ def _add_budgets(page: Page, app: App) -> None:
                 page.add(BUDGET_LIMIT, float(line.limit), name, line.dimension)
 
 
-def _add_store(page: Page, app: App) -> None:
+def _add_store(page: Exposition, app: App) -> None:
     workers = app.stats.workers()
     for state in sorted({"alive", *(worker.state for worker in workers)}):
         page.add(WORKERS, sum(worker.state == state for worker in workers), state)
@@ -181,7 +181,7 @@ def _add_store(page: Page, app: App) -> None:
         page.add(ERRORS, group.count, group.task, group.type, group.fingerprint)
 
 
-def _add_process(page: Page, app: App) -> None:
+def _add_process(page: Exposition, app: App) -> None:
     # Copied first: the worker's loop continues to count.
     tasks = sorted(dict(app.tally.tasks).items(), key=lambda item: item[0])
     for (queue, task), tally in tasks:

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
-from .options import CountTerms, Ends, WaitTerms
-from .shared import SharedCalls, shown_as
+from .options import CountTerms, Ends, SharedCalls, WaitTerms, shown_as
 
 if TYPE_CHECKING:
     from ..model.artifacts import Artifact
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from ..tasks.job import Job
     from ..tasks.options import Seconds
     from ..tasks.task import JobRequest
-    from .budgets import Held
-    from .sources import Data
+    from .artifacts import Data
+    from .budgets import AsyncReservation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -109,7 +108,9 @@ class AwaitingCalls(SharedCalls):
         """
         from . import waits
 
-        return self._made("wait_for", waits.wait_for(self._calls(), what, waits.Terms.of(type, on_timeout, terms)))
+        return self._made(
+            "wait_for", waits.wait_for(self._calls(), what, waits.SignalTerms.of(type, on_timeout, terms))
+        )
 
     def artifact(self, name: str, data: Data, content_type: str | None = None) -> Coroutine[None, None, Artifact]:
         """Store bytes, text, a file by its path or an open file under a name, once for all runs of the job.
@@ -126,15 +127,15 @@ class AwaitingCalls(SharedCalls):
 
         return self._made("spend", budgets.spend(self._calls(), budget, amounts))
 
-    def reserve(self, budget: str, **amounts: Amount) -> Held:
+    def reserve(self, budget: str, **amounts: Amount) -> AsyncReservation:
         """Set amounts aside for a block: `async with ctx.reserve("team", tokens=4000) as held:`.
 
         `await held.settle(tokens=812)` charges what was actually used and releases the rest. If the budget has too
         little left, the job is blocked until it has enough.
         """
-        from .budgets import Held
+        from .budgets import AsyncReservation
 
-        return Held(self._calls(), budget, amounts)
+        return AsyncReservation(self._calls(), budget, amounts)
 
     def settle(self, budget: str, **amounts: Amount) -> Coroutine[None, None, None]:
         """Charge what was actually used of the job's `reserve` option, and release the rest."""

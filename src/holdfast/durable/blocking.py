@@ -9,8 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
-from .options import CountTerms, Ends, WaitTerms
-from .shared import SharedCalls, shown_as
+from .options import CountTerms, Ends, SharedCalls, WaitTerms, shown_as
 
 if TYPE_CHECKING:
     from ..model.artifacts import Artifact
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from ..tasks.job import Job
     from ..tasks.options import Seconds
     from ..tasks.task import JobRequest
-    from .budgets import SyncHeld
-    from .sources import Data
+    from .artifacts import Data
+    from .budgets import SyncReservation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,7 +100,7 @@ class BlockingCalls(SharedCalls):
         from ..storage.step import step
         from . import waits
 
-        return step(waits.wait_for(self._calls(), what, waits.Terms.of(type, on_timeout, terms)))
+        return step(waits.wait_for(self._calls(), what, waits.SignalTerms.of(type, on_timeout, terms)))
 
     def artifact(self, name: str, data: Data, content_type: str | None = None) -> Artifact:
         """Store bytes, text, a file by its path or an open file under a name, once for all runs of the job.
@@ -120,15 +119,15 @@ class BlockingCalls(SharedCalls):
 
         step(budgets.spend(self._calls(), budget, amounts))
 
-    def reserve(self, budget: str, **amounts: Amount) -> SyncHeld:
+    def reserve(self, budget: str, **amounts: Amount) -> SyncReservation:
         """Set amounts aside for a block: `with ctx.reserve("team", tokens=4000) as held:`.
 
         `held.settle(tokens=812)` charges what was actually used and releases the rest. If the budget has too little
         left, the job is blocked until it has enough.
         """
-        from .budgets import SyncHeld
+        from .budgets import SyncReservation
 
-        return SyncHeld(self._calls(), budget, amounts)
+        return SyncReservation(self._calls(), budget, amounts)
 
     def settle(self, budget: str, **amounts: Amount) -> None:
         """Charge what was actually used of the job's `reserve` option, and release the rest."""

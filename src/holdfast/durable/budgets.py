@@ -47,7 +47,7 @@ def tell(crossed: Sequence[Crossed]) -> None:
         )  # fmt: skip
 
 
-class Hold:
+class ReservedBudget:
     """A reservation of one run, for both kinds of task."""
 
     def __init__(self, durable: Durable, budget: str, amounts: Mapping[str, Amount]) -> None:
@@ -87,14 +87,14 @@ class Hold:
             await self._durable.io.write(Op(lambda tx: reservations.release(tx, run, hold)))
 
 
-class Held(Hold):
+class AsyncReservation(ReservedBudget):
     """`async with ctx.reserve("team", tokens=4000) as held:`; what is not settled in the block is released."""
 
     async def settle(self, **amounts: Amount) -> None:
         """Charge the amounts that were actually used, less or more, and release the rest."""
         await self._settle(amounts)
 
-    async def __aenter__(self) -> Held:
+    async def __aenter__(self) -> AsyncReservation:
         await self._enter()
         return self
 
@@ -104,14 +104,14 @@ class Held(Hold):
             await self._leave()
 
 
-class SyncHeld(Hold):
-    """`Held` for a `def` task: `with ctx.reserve("team", tokens=4000) as held:`."""
+class SyncReservation(ReservedBudget):
+    """`AsyncReservation` for a `def` task: `with ctx.reserve("team", tokens=4000) as held:`."""
 
     def settle(self, **amounts: Amount) -> None:
         """Charge the amounts that were actually used, less or more, and release the rest."""
         step(self._settle(amounts))
 
-    def __enter__(self) -> SyncHeld:
+    def __enter__(self) -> SyncReservation:
         step(self._enter())
         return self
 

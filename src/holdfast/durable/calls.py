@@ -20,16 +20,15 @@ from ..rules.retry import DEFAULT
 from ..rules.steps import Call, check_call_name
 from ..storage.ops import steps
 from ..storage.port import Op, Tx
-from ..streams.again import begin_again
-from ..tasks.context import JobInfo, Stop
+from ..streams.writer import restart_step
+from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from ..tasks.job import Job
 from ..tasks.options import Seconds
 from ..tasks.task import value_limit
-from .journal import RunJournal
+from .journal import CallSite, RunJournal, inside, site_of
 from .options import ONCE, StepPolicy
-from .place import Place, inside, place_of
-from .shapes import Shape, shape_of
-from .step_io import StepIO
+from .step_functions import StepFunction, step_function
+from .step_io import AsyncStepIO, BlockingStepIO, StepIO
 
 Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
@@ -37,6 +36,7 @@ Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 # Exceptions that a step's own policy does not retry: the run is over, or the step raised an outcome itself.
 _NOT_TRIED_AGAIN: Final = (JobOutcome, LeaseLost, StepDiverged, InvalidInput)
+_CONTEXTS: Final = (Context, SyncContext)
 
 
 class Durable:
@@ -60,7 +60,7 @@ class Durable:
         self._doom: HoldfastError | None = None
         self.says_nothing = False
         """True if the job is known to have had no stream when this run began."""
-        self.stored: Final[dict[str, Place]] = {}
+        self.stored: Final[dict[str, CallSite]] = {}
         """Artifacts by their keys, and where in the run each was stored."""
 
     # -- the calls. Each is numbered when it is made, in the order of the program, and runs when it is awaited.
@@ -74,10 +74,10 @@ class Durable:
         kwargs: Mapping[str, Any],
         policy: StepPolicy | None,
     ) -> Coroutine[Any, Any, Any]:
-        shape = shape_of(fn, self._contexts)
-        call = self.number("step", check_name("the step's name", name), shape.called)
-        args, kwargs = shape.arguments(context, args, kwargs)
-        return self._step(call, shape, lambda: self.io.call(fn, shape.is_async, args, kwargs), policy or ONCE)
+        function = step_function(fn, self._contexts)
+        call = self.number("step", check_name("the step's name", name), function.called)
+        args, kwargs = function.arguments(context, args, kwargs)
+        return self._step(call, function, lambda: self.io.call(fn, function.is_async, args, kwargs), policy or ONCE)
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[Any, Any, None]:
         until = check_instant("the end of the sleep", how_long) if isinstance(how_long, datetime) else None
@@ -90,18 +90,18 @@ class Durable:
 
     # -- implementation
 
-    async def _step(self, call: Call, shape: Shape, run: Perform, policy: StepPolicy) -> Any:
+    async def _step(self, call: Call, function: StepFunction, run: Perform, policy: StepPolicy) -> Any:
         what = f"the value of step {call.name!r}"
         found = await self.find(call)
         if found is None:
             started = SYSTEM_CLOCK.monotonic()
             value, attempts = await self._try(call, run, policy)
-            text = self._encode(shape, value, what)
+            text = self._encode(function, value, what)
             took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
             found = await self.record(call, text, attempts=attempts, took=took)
         if found.error is not None:
             raise _failed(call.name, found.error)
-        return shape.decode(found.value, what)
+        return function.decode(found.value, what)
 
     async def _try(self, call: Call, run: Perform, policy: StepPolicy) -> tuple[Any, int]:
         attempts = 0
@@ -124,9 +124,9 @@ class Durable:
         if (watch := getattr(self.app, "_on_step", None)) is not None:
             await watch(self, call)
         if again or self.info.epoch > 1:
-            await begin_again(self, f"{call.name}#{call.nth}")
-        place = place_of(self)
-        with inside(self, f"{call.name}#{call.nth}/", place.branch):
+            await restart_step(self, f"{call.name}#{call.nth}")
+        site = site_of(self)
+        with inside(self, f"{call.name}#{call.nth}/", site.branch):
             return await run()
 
     def _fail(self, call: Call, attempts: int, error: Exception) -> StepFailed:
@@ -138,9 +138,9 @@ class Durable:
         self._failures.append(entry_of(call, None, attempts, text))
         return _failed(call.name, text)
 
-    def _encode(self, shape: Shape, value: Any, what: str) -> str:
+    def _encode(self, function: StepFunction, value: Any, what: str) -> str:
         try:
-            return shape.encode(value, what, value_limit(self.app))
+            return function.encode(value, what, value_limit(self.app))
         except (InvalidArguments, PayloadTooLarge) as error:
             # The step's effects cannot be undone, and each further attempt would repeat them.
             self.doom(error, "bad_result")
@@ -172,7 +172,7 @@ class Durable:
 
     def number(self, kind: str, name: str, called: str) -> Call:
         check_call_name(name)
-        scope = self._scope + place_of(self).scope
+        scope = self._scope + site_of(self).scope
         return self._journal.number(kind, scope + name, called, self.io.caller())
 
     async def find(self, call: Call) -> Step | None:
@@ -242,13 +242,13 @@ class Durable:
         """Stop the handler again if the outcome of its run is decided: it may have swallowed the exception."""
         if self._doom is not None:
             raise self._doom
-        branch = place_of(self).branch
+        branch = site_of(self).branch
         if self.stop.outcome is not None or (branch is not None and branch.wish is not None):
             self.io.again()
 
     async def pause(self, outcome: Outcome) -> NoReturn:
         """Unwind the handler, and then end the run with this outcome."""
-        branch = place_of(self).branch
+        branch = site_of(self).branch
         if self.stop.reason in _TOO_LATE:
             self.io.again()
         if branch is None:
@@ -274,3 +274,11 @@ def entry_of(call: Call, value: str | None, attempts: int = 1, error: str | None
 def _failed(name: str, text: str) -> StepFailed:
     error = json.loads(text)
     return StepFailed(name, error.get("type", "error"), error.get("message", ""))
+
+
+def async_calls(info: JobInfo, app: Any, stop: Stop, scope: str = "") -> Durable:
+    return Durable(info, app, stop, AsyncStepIO(app, stop), _CONTEXTS, scope)
+
+
+def blocking_calls(info: JobInfo, app: Any, stop: Stop, scope: str = "") -> Durable:
+    return Durable(info, app, stop, BlockingStepIO(app, stop), _CONTEXTS, scope)

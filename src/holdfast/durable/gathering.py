@@ -14,8 +14,8 @@ from typing import Any
 from ..model.outcomes import Outcome, Snoozed
 from ..tasks.context import Suspension
 from .calls import Durable
-from .place import Branch, inside
-from .threads import all_on_threads
+from .journal import Branch, inside
+from .step_io import all_on_threads
 
 
 async def gather(durable: Durable, awaitables: Sequence[Awaitable[Any]]) -> tuple[Any, ...]:

@@ -1,11 +1,17 @@
-"""The journal as one run sees it: the identity of each call, and its record."""
+"""The journal as one run sees it: the place and identity of each call, and its record."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ..errors import InvalidInput
+from ..model.outcomes import Outcome
 from ..model.steps import Step
 from ..rules.steps import MOST_CALLS, Call, answer
 
@@ -59,3 +65,45 @@ class RunJournal:
         self._position += 1
         self._counts[kind, name] += 1
         return Call(kind, name, self._counts[kind, name], called, self._position)
+
+
+class Branch:
+    """One of the calls that `ctx.gather` runs concurrently. `wish` is the outcome with which the run pauses for it."""
+
+    __slots__ = ("task", "wish")
+
+    def __init__(self) -> None:
+        self.task: Any = None
+        self.wish: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """The place in a run at which a call is made: at the top, inside a step, or in a branch of `ctx.gather`.
+
+    `scope` separates names: calls in a step or branch are numbered on their own.
+    """
+
+    run: object = None
+    scope: str = ""
+    branch: Branch | None = field(default=None, compare=False)
+
+
+TOP: Final = CallSite()
+# Follows the code through tasks and threads, also where a step is a closure over its task's own context.
+_site: Final[ContextVar[CallSite]] = ContextVar("holdfast_call_site", default=TOP)
+
+
+def site_of(run: object) -> CallSite:
+    """Return the call site in that run. Inline, a job may run inside another job's step, which is not its own place."""
+    site = _site.get()
+    return site if site.run is run else TOP
+
+
+@contextmanager
+def inside(run: object, scope: str, branch: Branch | None) -> Iterator[None]:
+    token = _site.set(CallSite(run, scope, branch))
+    try:
+        yield
+    finally:
+        _site.reset(token)

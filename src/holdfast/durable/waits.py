@@ -36,7 +36,7 @@ Awaited = str | Opened | Job[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class SignalTerms:
     """The keyword arguments of `ctx.wait_for`."""
 
     type: Any
@@ -48,7 +48,7 @@ class Terms:
     delay: Seconds
 
     @classmethod
-    def of(cls, type: Any, on_timeout: OnTimeout, given: CountTerms) -> Terms:
+    def of(cls, type: Any, on_timeout: OnTimeout, given: CountTerms) -> SignalTerms:
         # A misspelt timeout must not become an endless wait.
         if unknown := given.keys() - CountTerms.__optional_keys__:
             raise TypeError(f"wait_for() got an unexpected keyword argument {min(unknown)!r}")
@@ -70,7 +70,7 @@ def waitpoint(durable: Durable, name: str, expires: Seconds, type: Any, once: bo
     return _waitpoint(durable, call, name, lifetime, schema_of(_readable(type)), once)
 
 
-def wait_for(durable: Durable, what: Sequence[Awaited], terms: Terms) -> Coroutine[Any, Any, Any]:
+def wait_for(durable: Durable, what: Sequence[Awaited], terms: SignalTerms) -> Coroutine[Any, Any, Any]:
     """Wait for signals, or for jobs to end, or for an operator or the timeout where nothing is named."""
     _check_awaited(what)
     jobs = tuple(item for item in what if isinstance(item, Job))
@@ -109,7 +109,7 @@ async def _waitpoint(durable: Durable, call: Call, name: str, lifetime: int, sch
 
 
 async def _wait_for(
-    durable: Durable, call: Call, wait: Wait, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: Terms
+    durable: Durable, call: Call, wait: Wait, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: SignalTerms
 ) -> Any:
     asked = len(what)
     if not what and terms.needed == "all":
@@ -188,7 +188,7 @@ async def _ends(durable: Durable, call: Call, jobs: Sequence[Job[Any]]) -> list[
     return msgspec.json.decode(found.value or "[]", type=list[Ended])
 
 
-def _wait(call: Call, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: Terms) -> Wait:
+def _wait(call: Call, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: SignalTerms) -> Wait:
     return Wait(
         key=call.key,
         reason="jobs" if jobs else "signal" if what else "operator",
@@ -239,7 +239,7 @@ def _check_awaited(what: Sequence[object]) -> None:
             )
 
 
-def _value(answer: Answer, wait: Wait, terms: Terms, asked: int) -> Any:
+def _value(answer: Answer, wait: Wait, terms: SignalTerms, asked: int) -> Any:
     if answer.how == "operator":
         payload = bytes(answer.payload)
         return terms.default if payload == b"null" else codec.decode(payload, terms.type, what="what the operator gave")

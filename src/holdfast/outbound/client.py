@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import ssl
-from collections.abc import Mapping
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
+from ..clock import SECOND
 from ..errors import InvalidInput, MissingExtra, RequestFailed
-from .loops import PerLoop
+from ..outcomes import Fail, JobOutcome, Park, Retry, Throttle
+from ..rules.answers import classify
+from ..rules.failure import FailureClass
 from .policy import Policy, Target, parse
 
 if TYPE_CHECKING:
     import httpcore2
 
-    from .connections import Connections
-    from .network import Connect, Resolve
+    from .network import Connect, ConnectionPool, Resolve
 
 ANSWER_LIMIT: Final = 64 * 1024
 TIMEOUT: Final = 30.0
@@ -31,10 +36,11 @@ _OURS: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect", "keep-alive",
      "proxy-authorization", "proxy-connection", "accept-encoding"}
 )  # fmt: skip
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """The response of a server."""
 
     status: int
@@ -48,7 +54,7 @@ class Answer:
     """From the call to the answer."""
 
 
-class Client:
+class HttpClient:
     """Sends requests where a policy allows, follows no redirects, and reads no more of an answer than its limit.
 
     `trust` are certificates other than the system's. `resolve` and `connect` are for tests.
@@ -80,7 +86,7 @@ class Client:
         timeout: float = TIMEOUT,
         connect_timeout: float = CONNECT_TIMEOUT,
         limit: int = ANSWER_LIMIT,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send one request and return its answer, whatever its status, within `timeout` seconds in all.
 
         UrlRefused if the policy forbids it, RequestFailed if no answer came. If the headers came in time and the body
@@ -105,7 +111,7 @@ class Client:
         """Close the connections of this event loop. Without it they are closed with the loop."""
         await self._connections.drop()
 
-    def _open(self) -> Connections:
+    def _open(self) -> ConnectionPool:
         try:
             from . import network
         except ImportError as missing:
@@ -147,8 +153,8 @@ def _request(method: str, target: Target, headers: Mapping[str, str], body: byte
 
 
 async def _exchange(
-    connections: Connections, request: httpcore2.Request, limit: int, within: asyncio.Timeout
-) -> Answer:
+    connections: ConnectionPool, request: httpcore2.Request, limit: int, within: asyncio.Timeout
+) -> HttpAnswer:
     loop = asyncio.get_running_loop()
     begun = loop.time()
     connection, response = await connections.send(request)
@@ -162,7 +168,7 @@ async def _exchange(
             await response.aclose()
         finally:
             await connections.give(connection, request.url)
-    return Answer(response.status, _headers(response.headers), bytes(body), cut, seconds)
+    return HttpAnswer(response.status, _headers(response.headers), bytes(body), cut, seconds)
 
 
 async def _read(response: httpcore2.Response, body: bytearray, limit: int, within: asyncio.Timeout) -> str:
@@ -213,3 +219,57 @@ def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+class PerLoop(Generic[T]):
+    """One object for each event loop that uses it: made there at first use, and closed with the loop."""
+
+    def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:
+        self._make = make
+        self._close = close
+        self._lock = threading.Lock()
+        self._lives: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[T, AsyncGenerator[None]]] = WeakKeyDictionary()
+
+    async def get(self) -> T:
+        """Return the object of the running loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if (found := self._lives.get(loop)) is not None:
+                return found[0]
+            thing = self._make()
+            life = self._live(thing)
+            self._lives[loop] = thing, life
+        # A loop that ends closes the async generators that it has run: that ties the object to it.
+        await anext(life)
+        return thing
+
+    async def drop(self) -> None:
+        """Close the object of the running loop, if there is one."""
+        with self._lock:
+            found = self._lives.pop(asyncio.get_running_loop(), None)
+        if found is not None:
+            await found[1].aclose()
+
+    async def _live(self, thing: T) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self._close(thing)
+
+
+def outcome_of_answer(answer: HttpAnswer, *, now: int) -> JobOutcome | None:
+    """Return the outcome that a handler raises for an answer; None for success. `now` is in microseconds."""
+    failure = classify(answer.status, answer.headers, answer.body, now=now)
+    if failure is None:
+        return None
+    message = str(json.loads(failure.error)["message"])
+    after = None if failure.after is None else failure.after / SECOND
+    match failure.kind:
+        case FailureClass.RATE_LIMITED:
+            return Throttle(message, after=after or 60.0, cool_queue=failure.cools)
+        case FailureClass.AUTH_BLOCKED:
+            return Park(message, reason=failure.reason)
+        case FailureClass.PERMANENT:
+            return Fail(message)
+        case _:
+            return Retry(message, after=after)

@@ -7,16 +7,17 @@ import codecs
 import os
 import re
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ..errors import InvalidInput
 from ..rules.redaction import redact
 from ..tasks.context import Context
-from .folder import Folder
 from .program import Program
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CT
 _SHOWN: Final = 256
 _CHUNK: Final = 16 * 1024
 _LARGEST_TAIL: Final = 16 * 1024
+_HAS_PROC: Final = sys.platform == "linux"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def command(
         stdin: str = "",
     ) -> CommandResult:
         terms.check(argv, env or {})
-        with Folder(terms.root, cwd) as folder:
+        with WorkingFolder(terms.root, cwd) as folder:
             program = Program(argv, cwd=folder.path, env=terms.surroundings(env or {}), keep_errors=True)
         return await _attend(program, ctx, stdin, terms)
 
@@ -184,3 +186,39 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+class WorkingFolder:
+    """A working directory that lies within another, with all links resolved.
+
+    Held open from the check to the use, so that it cannot be replaced by a link in between. `path` names what was
+    checked, to this process and to one that it starts.
+    """
+
+    def __init__(self, root: Path, within: str) -> None:
+        if "\0" in within:
+            raise InvalidInput("the working directory has a NUL character in its name")
+        wanted = root / within
+        try:
+            self._handle = os.open(wanted, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise InvalidInput(f"the working directory {within!a} cannot be used: {error.strerror}") from None
+        found = _path_of(self._handle, wanted)
+        if not found.is_relative_to(root):
+            os.close(self._handle)
+            raise InvalidInput(f"the working directory {within!a} does not lie within that of the task")
+        # A program changes to it before it closes our handles.
+        self.path = f"/proc/self/fd/{self._handle}" if _HAS_PROC else str(found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        os.close(self._handle)
+
+
+def _path_of(handle: int, wanted: Path) -> Path:
+    """Return the real path of an open directory."""
+    if _HAS_PROC:
+        return Path(os.readlink(f"/proc/self/fd/{handle}"))
+    return wanted.resolve()

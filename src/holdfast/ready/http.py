@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..clock import SYSTEM_CLOCK
 from ..errors import InvalidInput, NotFound
 from ..model.limits import JobLimits
-from ..outbound.client import Answer, Client, check_headers
+from ..outbound.client import HttpAnswer, HttpClient, check_headers, outcome_of_answer
 from ..outbound.policy import Policy, parse
-from ..outbound.verdict import verdict
 from ..outcomes import Retry, Throttle
 from ..tasks.context import Context
 from ..values.codec import encode
@@ -83,7 +82,7 @@ def http_request(
             fields["idempotency-key"] = ctx.id
         fields |= check_headers(headers or {}) | secrets.get(parse(url, client.policy).host, {})
         answer = await client.request(method, url, headers=fields, body=content, timeout=timeout, limit=limit)
-        if (failure := verdict(answer, now=(app._clock or SYSTEM_CLOCK).now())) is not None:
+        if (failure := outcome_of_answer(answer, now=(app._clock or SYSTEM_CLOCK).now())) is not None:
             if isinstance(failure, Throttle):
                 await _drain_rate(app, ctx)
             raise failure
@@ -113,15 +112,15 @@ class _Lazy:
         self._app = app
         self._policy = policy
         self._trust = trust
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
     @property
     def policy(self) -> Policy:
         return self._policy or self._app.outbound
 
-    async def request(self, method: str, url: str, **rest: Any) -> Answer:
+    async def request(self, method: str, url: str, **rest: Any) -> HttpAnswer:
         if self._client is None or self._client.policy is not self.policy:
-            self._client = Client(self.policy, trust=self._trust)
+            self._client = HttpClient(self.policy, trust=self._trust)
         return await self._client.request(method, url, **rest)
 
 
@@ -133,7 +132,7 @@ def _content(body: str | None, json: Any) -> tuple[bytes, dict[str, str]]:
     return (body or "").encode(), {"content-type": "text/plain; charset=utf-8"} if body else {}
 
 
-def _result(answer: Answer) -> HttpResult:
+def _result(answer: HttpAnswer) -> HttpResult:
     headers = {name: value for name, value in answer.headers.items() if name not in _KEPT_BACK}
     text, encoding = _text(answer.body, cut=answer.cut == "size")
     return HttpResult(answer.status, headers, text, encoding, answer.cut == "size")

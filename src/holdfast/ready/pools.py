@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import InvalidInput
-from ..outbound.loops import PerLoop
+from ..outbound.client import PerLoop
 from ..outcomes import Fail, Throttle
 from ..tasks.context import Context
 from ..values.codec import encode

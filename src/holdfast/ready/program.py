@@ -14,7 +14,7 @@ from functools import cache
 from typing import IO, Final
 
 from ..worker.processes.child_process import watch_end
-from ..worker.processes.orphan_guard import Guard, kill_group
+from ..worker.processes.orphan_guard import OrphanGuard, kill_group
 
 _LINE_LIMIT: Final = 1024 * 1024
 _TELLING: Final = threading.Lock()
@@ -111,8 +111,8 @@ def _watch(group: int) -> None:
 
 
 @cache
-def _guard(_: int) -> Guard:
+def _guard(_: int) -> OrphanGuard:
     """Return the guard of this process; a forked process makes its own."""
-    guard = Guard(sys.executable)
+    guard = OrphanGuard(sys.executable)
     atexit.register(guard.close)
     return guard

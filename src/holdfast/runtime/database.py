@@ -18,7 +18,7 @@ from ..storage.ops.store import Finding, applied_migrations, probe_write, verify
 from ..storage.port import Op, Value
 from .opening import create_if_missing, dialect_of, open_store
 
-__all__ = ["Database", "Finding", "Step", "migration_texts"]
+__all__ = ["Database", "Finding", "MigrationStep", "migration_texts"]
 
 _NOW: Final[dict[Dialect, str]] = {
     "sqlite": "cast(strftime('%s', 'now') as integer) * 1000000",
@@ -27,7 +27,7 @@ _NOW: Final[dict[Dialect, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MigrationStep:
     """A migration, and when it was applied (microseconds), if it was; `known` is False for one of a newer Holdfast."""
 
     version: int
@@ -52,13 +52,15 @@ class Database:
     ) -> None:
         self._store.close()
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[MigrationStep]:
         """Return every migration, in order, including those that a newer Holdfast has applied."""
         applied = {found.version: found for found in self._store.read(Op(applied_migrations))}
         known = migrate.migrations(self.dialect)
-        steps = [Step(m.version, m.name, applied[m.version].at if m.version in applied else None) for m in known]
+        steps = [
+            MigrationStep(m.version, m.name, applied[m.version].at if m.version in applied else None) for m in known
+        ]
         newer = applied.keys() - {m.version for m in known}
-        return steps + [Step(v, applied[v].name, applied[v].at, known=False) for v in sorted(newer)]
+        return steps + [MigrationStep(v, applied[v].name, applied[v].at, known=False) for v in sorted(newer)]
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date; return the names of the migrations applied."""

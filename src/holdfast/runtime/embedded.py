@@ -16,7 +16,6 @@ from ..model.answers import JobFilter
 from ..storage.port import Store
 from ..tasks.middleware import Middleware
 from ..tasks.task import Task
-from ..worker.lifespan import run_to_its_end
 from ..worker.registration import worth_telling
 from ..worker.settings import WorkerSettings
 from ..worker.worker import Worker
@@ -95,6 +94,8 @@ class EmbeddedWorker:
             raise ConfigError("this worker was started before; make another one with app.worker()")
 
     def _serve(self) -> None:
+        from .running import run_to_its_end  # It also has the supervisor of processes, which few programs need.
+
         try:
             run_to_its_end(self._live())
         except BaseException as failure:
@@ -135,7 +136,7 @@ class EmbeddedWorker:
             )  # fmt: skip
 
     def _make(self) -> Worker:
-        worker = Worker(
+        return Worker(
             self._store,
             self._app.all_tasks if self._tasks is None else self._tasks,
             self._settings,
@@ -144,6 +145,5 @@ class EmbeddedWorker:
             declarations=self._app.declarations(),
             clock=self._clock,
             random=self._app._u,
+            on_broken=self._stop,
         )
-        worker.background.on_broken = self._stop
-        return worker

@@ -11,12 +11,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from ..clock import SYSTEM_CLOCK
-from ..worker.lifespan import run_to_its_end
 from ..worker.processes.parent import SUPERVISOR_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
 from ..worker.processes.supervisor import ONE_STOP, Supervisor
 from ..worker.settings import WorkerSettings
@@ -40,6 +41,7 @@ _OBJECTS_UNTIL_COLLECTED: Final = 10_000
 _CHECK_EVERY: Final = 1.0
 _LAST_CHANCE: Final = 1.0
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+T = TypeVar("T")
 
 
 def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None) -> int:
@@ -122,7 +124,7 @@ async def _until_stopped(worker: Worker, leaving: asyncio.Task[bool], supervisor
         if is_orphan(supervisor):
             logger.warning("the supervisor is gone; stopping")
             return 0
-        if worker.background.is_broken:
+        if worker.background.error:
             return EXIT_BROKEN
         if worker.is_worn_out:
             logger.error("too many threads hang in handlers that do not end; stopping, to be restarted")
@@ -173,3 +175,63 @@ def _end_at_once(code: int) -> NoReturn:
         with suppress(Exception):
             stream.flush()
     os._exit(code)
+
+
+def run_to_its_end(main: Coroutine[Any, Any, T]) -> tuple[T, bool]:
+    """Run like `asyncio.run`; return the result, and whether every task and thread ended. The others are dropped.
+
+    `asyncio.run` waits without limit for cancelled tasks, and for threads that hang in calls of `asyncio.to_thread`.
+    """
+    runner = asyncio.Runner()
+    threads = ThreadPoolExecutor(thread_name_prefix="asyncio")
+    runner.get_loop().set_default_executor(threads)
+    all_ended = False
+    try:
+        value = runner.run(main)
+    finally:
+        all_ended = _end(runner, threads)
+    return value, all_ended
+
+
+def _end(runner: asyncio.Runner, threads: ThreadPoolExecutor) -> bool:
+    left = runner.run(_wind_up())
+    if left:
+        logger.warning("not waited for any longer, although cancelled: %s", "; ".join(left))
+    if not _returns(threads):
+        left.append("threads")
+        logger.warning("threads of asyncio.to_thread hang in their calls; they are not waited for any longer")
+    if left:
+        runner.get_loop().close()
+    else:
+        runner.close()
+    return not left
+
+
+async def _wind_up() -> list[str]:
+    """Cancel all tasks and close the generators; return descriptions of the tasks that do not end."""
+    me = asyncio.current_task()
+    rest = asyncio.all_tasks() - {me}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=_LAST_CHANCE)
+    closing = asyncio.create_task(asyncio.get_running_loop().shutdown_asyncgens())
+    await asyncio.wait({closing}, timeout=_LAST_CHANCE)
+    return [_described(task) for task in asyncio.all_tasks() if task is not me]
+
+
+def _described(task: asyncio.Task[Any]) -> str:
+    """Return the task's name and its stack of coroutines, outermost first."""
+    coroutine: Any = task.get_coro()
+    places = []
+    while (place := getattr(coroutine, "__qualname__", None)) is not None:
+        places.append(place)
+        coroutine = getattr(coroutine, "cr_await", None)
+    return f"{task.get_name()} ({' > '.join(places)})"
+
+
+def _returns(threads: ThreadPoolExecutor) -> bool:
+    ending = threading.Thread(target=threads.shutdown, name="holdfast-end", daemon=True)
+    ending.start()
+    ending.join(_LAST_CHANCE)
+    return not ending.is_alive()

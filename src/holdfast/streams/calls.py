@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from ..durable.shared import SharedCalls
+from ..durable.options import SharedCalls
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..model.streams import Draft, Progress, Summary
     from ..storage.port import Op
     from ..tasks.context import JobInfo, Stop
-    from .inline import InlineOutlet
-    from .outlet import Outlet
+    from .frames import InlineBuffer
+    from .writer import FrameBuffer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,23 +31,23 @@ class _Speaks(SharedCalls):
         context: Any = self
         return context.job, context._app, context._stop
 
-    def _outlet(self) -> Outlet | InlineOutlet:
-        return outlet_of(*self._me())
+    def _buffer(self) -> FrameBuffer | InlineBuffer:
+        return buffer_of(*self._me())
 
-    def _kept(self) -> InlineOutlet | None:
-        """Return the outlet of an inline job, which has no store."""
+    def _kept(self) -> InlineBuffer | None:
+        """Return the frames of an inline job, which has no store."""
         if self._me()[0].worker:
             return None
-        from .inline import InlineOutlet
+        from .frames import InlineBuffer
 
-        outlet = self._outlet()
-        assert isinstance(outlet, InlineOutlet)
-        return outlet
+        buffer = self._buffer()
+        assert isinstance(buffer, InlineBuffer)
+        return buffer
 
     def _draft(
         self, data: object, kind: str, best_effort: bool, source: str | None, correlation_id: str | None
     ) -> Draft:
-        from .drafts import draft_of
+        from .frames import draft_of
 
         self._check()
         return draft_of(data, kind, self._step(), best_effort, source, correlation_id)
@@ -55,24 +55,24 @@ class _Speaks(SharedCalls):
     def _step(self) -> str:
         if self._durable is None:
             return ""
-        from ..durable.place import place_of
+        from ..durable.journal import site_of
 
-        scope = place_of(self._durable).scope
+        scope = site_of(self._durable).scope
         while (shorter := _BRANCH.sub("", scope)) != scope:
             scope = shorter
         return scope.removesuffix("/")
 
     def _tell(self, percent: float | None, message: str | None, stage: str | None) -> None:
-        from .drafts import progress_of
+        from .frames import progress_of
 
         self._check()
         said: Progress = progress_of(percent, message, stage)
-        self._outlet().tell(said)
+        self._buffer().tell(said)
 
     def _summary(self, patch: dict[str, Any]) -> Op[Summary]:
         from ..storage.ops import streams
         from ..storage.port import Op
-        from .drafts import patch_of
+        from .frames import patch_of
 
         self._check()
         plain, job = patch_of(patch), self._me()[0]
@@ -113,14 +113,14 @@ class AwaitingStream(_Speaks):
         as the tool that it came from and the request that it belongs to.
         """
         draft = self._draft(data, kind, best_effort, source, correlation_id)
-        await _awaited(self._outlet().put(draft))
+        await _awaited(self._buffer().put(draft))
 
     @tracked
     async def flush(self) -> None:
         """Wait until all frames are stored."""
-        outlet = self._outlet()
-        await _awaited(outlet.flush())
-        outlet.check()
+        buffer = self._buffer()
+        await _awaited(buffer.flush())
+        buffer.check()
 
     @tracked
     async def progress(
@@ -160,15 +160,15 @@ class BlockingStream(_Speaks):
         as the tool that it came from and the request that it belongs to.
         """
         draft = self._draft(data, kind, best_effort, source, correlation_id)
-        if (crowded := self._outlet().put(draft)) is not None:
+        if (crowded := self._buffer().put(draft)) is not None:
             crowded.result()
 
     def flush(self) -> None:
         """Wait until all frames are stored."""
-        outlet = self._outlet()
-        if (rest := outlet.flush()) is not None:
+        buffer = self._buffer()
+        if (rest := buffer.flush()) is not None:
             rest.result()
-        outlet.check()
+        buffer.check()
 
     def progress(self, percent: float | None = None, message: str | None = None, stage: str | None = None) -> None:
         """Report progress. Omitted fields stay as they were; the last value of each is always stored."""
@@ -185,9 +185,9 @@ class BlockingStream(_Speaks):
         return summary.version
 
 
-def outlet_of(info: JobInfo, app: Any, stop: Stop) -> Outlet | InlineOutlet:
-    """Return the outlet of a run, made at its first frame."""
-    found: Outlet | InlineOutlet = stop.outlet or app.streams.outlet(info, stop)
+def buffer_of(info: JobInfo, app: Any, stop: Stop) -> FrameBuffer | InlineBuffer:
+    """Return the buffer of a run, made at its first frame."""
+    found: FrameBuffer | InlineBuffer = stop.buffer or app.streams.buffer(info, stop)
     return found
 
 

@@ -18,8 +18,8 @@ import msgspec
 from ..model.streams import FRAME_LIMIT, Draft
 from ..rules.redaction import redact
 from ..tasks.context import JobInfo, Stop
-from .calls import outlet_of
-from .outlet import Outlet
+from .calls import buffer_of
+from .writer import FrameBuffer
 
 _sink: Final[ContextVar[Sink | None]] = ContextVar("holdfast_capture", default=None)
 _lock: Final = threading.RLock()
@@ -27,24 +27,24 @@ _open: Final[set[Sink]] = set()
 
 
 def capture(info: JobInfo, app: Any, stop: Stop, wanted: Collection[str]) -> None:
-    """Capture what the code in this context prints and logs, until the job's outlet is closed."""
+    """Capture what the code in this context prints and logs, until the job's stream is closed."""
     if not wanted:
         return
-    outlet: Outlet = outlet_of(info, app, stop)  # type: ignore[assignment]
-    if outlet.source is None:
-        outlet.source = Sink(outlet, frozenset(wanted))
+    buffer: FrameBuffer = buffer_of(info, app, stop)  # type: ignore[assignment]
+    if buffer.source is None:
+        buffer.source = Sink(buffer, frozenset(wanted))
         with _lock:
-            _open.add(outlet.source)
+            _open.add(buffer.source)
             _tap()
-    _sink.set(outlet.source)
+    _sink.set(buffer.source)
 
 
 class Sink:
     """Turns lines into frames."""
 
-    def __init__(self, outlet: Outlet, wanted: frozenset[str]) -> None:
+    def __init__(self, buffer: FrameBuffer, wanted: frozenset[str]) -> None:
         self.wanted: Final = wanted
-        self._outlet = outlet
+        self._buffer = buffer
         self._rest: dict[str, str] = {}
         self._lock = threading.RLock()
 
@@ -65,7 +65,7 @@ class Sink:
         if len(data) > FRAME_LIMIT:
             entry = {name: value[: FRAME_LIMIT // 16] for name, value in entry.items()}
             data = msgspec.json.encode(entry)
-        self._outlet.put(Draft("log", "json", data), captured=True)
+        self._buffer.put(Draft("log", "json", data), captured=True)
 
     def close(self) -> None:
         with self._lock:
@@ -82,9 +82,9 @@ class Sink:
         # Cut between characters: each takes at most four bytes.
         while len(data) > FRAME_LIMIT:
             piece = data[: FRAME_LIMIT - 4].decode("utf-8", "ignore").encode()
-            self._outlet.put(Draft(kind, "text", piece), captured=True)
+            self._buffer.put(Draft(kind, "text", piece), captured=True)
             data = data[len(piece) :]
-        self._outlet.put(Draft(kind, "text", data), captured=True)
+        self._buffer.put(Draft(kind, "text", data), captured=True)
 
 
 class _Tap:

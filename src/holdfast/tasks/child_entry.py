@@ -10,8 +10,8 @@ import msgspec
 
 from ..errors import HoldfastError
 from ..telemetry import CurrentRun, running
-from .connections import close_stale_async_connections, close_stale_connections
 from .context import Context, JobInfo, Stop, SyncContext
+from .django_connections import close_stale_async_connections, close_stale_connections
 from .tenants import working_for
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..model.outcomes import Outcome
     from ..rules.failure import Failure
-    from ..streams.outlet import Outlet
+    from ..streams.writer import FrameBuffer
     from .middleware import Middleware
     from .task import Task
 
@@ -73,12 +73,12 @@ def run_isolated(task: Task[Any, Any], header: dict[str, Any], payload: str, con
 
 def _finish_stream(stop: Stop) -> dict[str, Any] | None:
     """Store the run's stream before its outcome; return a failure if that was not possible."""
-    outlet: Outlet | None = stop.outlet
-    if outlet is None:
+    buffer: FrameBuffer | None = stop.buffer
+    if buffer is None:
         return None
-    if (rest := outlet.finish()) is not None:
+    if (rest := buffer.finish()) is not None:
         rest.result()
-    if (error := outlet.failure) is None:
+    if (error := buffer.failure) is None:
         return None
     from ..rules.failure import Failure, classify
 

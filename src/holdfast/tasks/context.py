@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..durable.awaiting import AwaitingCalls
 from ..durable.blocking import BlockingCalls
-from ..durable.shared import SharedCalls
+from ..durable.options import SharedCalls
 from ..errors import NoCurrentJob, NotAwaited
 from ..names import check_affinity
 from ..outcomes import Throttle
@@ -53,7 +53,7 @@ class JobInfo:
 class Stop:
     """Request to end a run, which a thread can wait for."""
 
-    __slots__ = ("_event", "calls", "loaded", "outcome", "outlet", "reason", "task")
+    __slots__ = ("_event", "buffer", "calls", "loaded", "outcome", "reason", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -61,8 +61,8 @@ class Stop:
         """Outcome set while the handler runs (suspended or failed), whatever it does from now on."""
         self.task: Any = None
         """The asyncio task that runs the handler, if there is one."""
-        self.outlet: Any = None
-        """Outlet for the run's stream, once it has written to it."""
+        self.buffer: Any = None
+        """Buffer of the frames of the run, once it has written to its stream."""
         self._event: threading.Event | None = None
         self.loaded: tuple[str, ...] | None = None
         """Affinities that the handler reported as loaded."""
@@ -182,9 +182,9 @@ class Context(AwaitingStream, AwaitingCalls, _BaseContext):
 
     def _calls(self) -> Durable:
         if self._durable is None:
-            from ..durable.making import awaiting
+            from ..durable.calls import async_calls
 
-            self._durable = awaiting(self.job, self._app, self._stop, self._scope)
+            self._durable = async_calls(self.job, self._app, self._stop, self._scope)
         return self._durable
 
     @tracked
@@ -205,9 +205,9 @@ class SyncContext(BlockingStream, BlockingCalls, _BaseContext):
 
     def _calls(self) -> Durable:
         if self._durable is None:
-            from ..durable.making import blocking
+            from ..durable.calls import blocking_calls
 
-            self._durable = blocking(self.job, self._app, self._stop, self._scope)
+            self._durable = blocking_calls(self.job, self._app, self._stop, self._scope)
         return self._durable
 
     def acquire(self, scope: str) -> None:

@@ -1,25 +1,75 @@
-"""The current tenant: from a `with` block, from the running job, or from the app.
+"""The current tenant and the current creator of jobs.
 
-The first that is set counts, the innermost first: `with holdfast.tenant("acme"):`, the tenant of the running job, the
-app's own `tenant=`. Jobs enqueued without a tenant get that one.
+The first tenant that is set counts, the innermost first: `with holdfast.tenant("acme"):`, the tenant of the running
+job, the app's own `tenant=`. Jobs enqueued without a tenant get that one.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import _GeneratorContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from ..errors import ConfigError, UnknownTenant
 from ..names import check_name
-from .blocks import block
-from .creator import create_as, creating_as
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger: Final = logging.getLogger("holdfast")
+_current_creator: Final[ContextVar[str]] = ContextVar("holdfast_creator", default="code")
+
+creator: Final = _current_creator.get
+"""Return the creator stored with a new job: the caller of a request, the job that a handler runs, or the program."""
+create_as: Final = _current_creator.set
+"""Set the creator from here on, in this context."""
 Known: TypeAlias = "Callable[[str], bool] | Collection[str]"
 """The existing tenants: a collection of names, or a function that checks one."""
 
 _current: Final[ContextVar[str | None]] = ContextVar("holdfast_tenant", default=None)
+
+
+class Block(_GeneratorContextManager[T]):
+    """A context manager for users that has an effect only inside its `with` block; it warns if that was forgotten."""
+
+    _used = False
+
+    def __enter__(self) -> T:
+        self._used = True
+        return super().__enter__()
+
+    def _recreate_cm(self) -> Block[T]:
+        # Used as a decorator: each call enters a new one.
+        self._used = True
+        return super()._recreate_cm()
+
+    def __del__(self) -> None:
+        if not self._used:
+            logger.warning("%s(…) does nothing by itself; write: with %s(…):", self.func.__name__, self.func.__name__)
+
+
+def block(function: Callable[P, Iterator[T]]) -> Callable[P, Block[T]]:
+    """Like `contextlib.contextmanager`, but the result warns if it is dropped without `with`."""
+
+    @functools.wraps(function)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Block[T]:
+        func: Any = function
+        return Block(func, args, kwargs)
+
+    return make
+
+
+@contextmanager
+def creating_as(name: str) -> Iterator[None]:
+    """Set the creator inside a `with` block."""
+    before = _current_creator.set(name)
+    try:
+        yield
+    finally:
+        _current_creator.reset(before)
 
 
 @block

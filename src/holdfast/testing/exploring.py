@@ -51,7 +51,7 @@ class Killed(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class Kill:
     """The kill of the worker: the number of the commit, and whether that commit is kept."""
 
     at: int = 0
@@ -64,7 +64,7 @@ class Death:
 class Mortal:
     """A store that a worker loses permanently at a commit."""
 
-    def __init__(self, store: Store, death: Death) -> None:
+    def __init__(self, store: Store, death: Kill) -> None:
         self._store = store
         self._death = death
         self._is_dead = False
@@ -80,7 +80,7 @@ class Mortal:
 
     def revive(self) -> None:
         """Restore the store for the next worker, which is not killed."""
-        self._is_dead, self._death = False, Death()
+        self._is_dead, self._death = False, Kill()
 
     def write(self, op: Op[T]) -> T:
         return self._committed(self._committing().write(op))
@@ -192,10 +192,10 @@ async def explore(
     outcome: Callable[[App], object] | None,
 ) -> Explored:
     """Run once to its end, then once for each commit of that run."""
-    expected, first = await _live_once(app, start, Death(), on_idle, outcome)
+    expected, first = await _live_once(app, start, Kill(), on_idle, outcome)
     repeated: Counter[str] = Counter()
     kills = 0
-    for death in (Death(at, is_kept) for at in range(1, first.mortal.commits + 1) for is_kept in (False, True)):
+    for death in (Kill(at, is_kept) for at in range(1, first.mortal.commits + 1) for is_kept in (False, True)):
         found, trial = await _live_once(app, start, death, on_idle, outcome)
         kills += trial.was_killed
         repeated += trial.repeated()
@@ -209,7 +209,7 @@ async def explore(
 async def _live_once(
     app: App,
     start: Start,
-    death: Death,
+    death: Kill,
     on_idle: Callable[[App], object] | None,
     outcome: Callable[[App], object] | None,
 ) -> tuple[object, _Trial]:

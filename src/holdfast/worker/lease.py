@@ -1,30 +1,180 @@
-"""Renews the worker's lease on a thread of its own, so that no handler can block it.
+"""Keeps the worker's lease: renews it on a thread of its own, so that no handler can block it.
 
 Each heartbeat also reads which jobs this worker has according to the store. A worker that could not renew in time, by
-its own monotonic clock, fences itself before the lease ends.
+its own monotonic clock, fences itself before the lease ends. One that was declared lost registers under a new identity.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
 
 from ..clock import SECOND, Clock
-from ..errors import LeaseLost
+from ..errors import LeaseLost, SchemaMismatch
+from ..ids import token
 from ..model.stats import Vitals
 from ..model.workers import Owned
 from ..storage.ops.workers import workers
 from ..storage.port import Op, Store
+from .claiming.outcomes import OutcomeQueue
+from .running.runner import JobRunner
+from .settings import FENCE_MARGIN
+from .state import WorkerState
 
 logger: Final = logging.getLogger("holdfast.worker")
 
 # After a step of the wall clock by more than this, stored leases cannot be trusted for one lease.
 _CLOCK_STEP: Final = 2.0
-# Fractions of the lease: how long before its end the worker fences itself, and how much of that handlers get to stop.
-FENCE_MARGIN: Final = 1 / 6
-FENCE_GRACE: Final = 1 / 8
+_PAUSE_AFTER_ERROR: Final = 1.0
+
+
+class LeaseKeeper:
+    """Registers the worker and keeps its lease. `fence` and the methods `on_…` are called on the heartbeat's thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        state: WorkerState,
+        lease: float,
+        clock: Clock,
+        *,
+        runner: JobRunner,
+        outcomes: OutcomeQueue,
+        register: Callable[[], Awaitable[float]],
+        resume: Callable[[], None],
+        send: Callable[[Awaitable[None]], object],
+        examine: Callable[[], Vitals | None],
+        heartbeats: type[Heartbeat],
+        on_thread: bool = True,
+    ) -> None:
+        """`register` returns when it began; `resume` claims again; `send` starts a background task.
+
+        With `on_thread=False` the lease is renewed by `keep` only: no thread can know when a test's clock moves.
+        """
+        self._store = store
+        self._state = state
+        self._lease = lease
+        self._clock = clock
+        self._runner = runner
+        self._outcomes = outcomes
+        self._register = register
+        self._resume = resume
+        self._send = send
+        self._examine = examine
+        self._heartbeats = heartbeats
+        self._on_thread = on_thread
+        self._loop = asyncio.get_running_loop()
+        self.heartbeat = self._new_heartbeat()
+
+    @property
+    def steady_for(self) -> float:
+        return self.heartbeat.steady_for
+
+    async def begin(self) -> None:
+        """Register the worker, and keep its lease from now on."""
+        self.heartbeat.start(await self._register(), on_thread=self._on_thread)
+
+    async def keep(self) -> None:
+        """Renew the lease if that is due and no thread does it. Errors of the store reach the caller."""
+        if not self._on_thread and self.heartbeat.is_due:
+            await self.heartbeat.renew()
+            # The answer is posted to the loop, as one from a thread is.
+            await asyncio.sleep(0)
+
+    async def end(self) -> None:
+        """Stop renewing; no heartbeat runs afterwards."""
+        self.heartbeat.stop()
+        if self._on_thread:
+            await asyncio.to_thread(self.heartbeat.join)
+
+    def is_valid(self) -> bool:
+        """Return True if the lease is valid; checked before each handler. Otherwise the worker is fenced."""
+        if not self._on_thread or self.heartbeat.slack > 0:
+            return True
+        self.heartbeat.check()
+        return False
+
+    def check(self) -> float:
+        """Fence the worker if its lease is about to end; return the seconds until the next check."""
+        self.heartbeat.check()
+        slack = self.heartbeat.slack
+        return slack if slack > 0 else self._lease * FENCE_MARGIN
+
+    # -- called on the heartbeat's thread
+
+    def on_renewed(self, owned: list[Owned], asked_at: float) -> None:
+        self._post(self._renewed, owned, asked_at)
+
+    def fence(self, why: str) -> None:
+        self._post(self._fence, why)
+
+    def on_declared_lost(self, worker_id: str, why: str) -> None:
+        self._post(self._restart_identity, worker_id, why)
+
+    def _post(self, call: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:
+            # The loop is closed: nothing runs here any more, so the lease must not be renewed.
+            self.heartbeat.stop()
+
+    # -- called on the loop
+
+    def _renewed(self, owned: list[Owned], asked_at: float) -> None:
+        if self._state.fenced:
+            self._state.fenced = False
+            self._resume()
+        self._runner.reconcile(owned, asked_at)
+
+    def _fence(self, why: str) -> None:
+        logger.error("%s: every handler is stopped and its job handed back", why)
+        self._state.fenced = True
+        self._runner.stop_all("fenced")
+        if self.heartbeat.is_stopped and not self._state.leaving:
+            # The watchdog declared this loop dead, but it runs again: the next heartbeat says who owns the jobs.
+            self.heartbeat = self._new_heartbeat()
+            self.heartbeat.start(self._clock.monotonic() - self._lease, on_thread=self._on_thread)
+
+    def _restart_identity(self, worker_id: str, why: str) -> None:
+        state = self._state
+        if worker_id != state.id:
+            # Called twice: a fence between the end of a heartbeat and this call has started another one.
+            return
+        level = logging.WARNING if state.leaving else logging.ERROR
+        logger.log(level, "%s; %s", why, "leaving without them" if state.leaving else "continuing under a new identity")
+        state.fenced = True
+        self._runner.stop_all("lost")
+        self._outcomes.forget()
+        if not state.leaving:
+            state.id = token()
+            self.heartbeat = self._new_heartbeat()
+            # In the background, with retries: without it the worker would stay fenced.
+            self._send(until_done(self._begin_again))
+
+    async def _begin_again(self) -> None:
+        await self.begin()
+        if self._on_thread:
+            self.heartbeat.beat_now()
+        else:
+            await self.heartbeat.renew()
+
+    def _new_heartbeat(self) -> Heartbeat:
+        return self._heartbeats(self._store, self._state.id, self._lease, self, self._clock, self._examine)
+
+
+async def until_done(work: Callable[[], Awaitable[None]]) -> None:
+    """Retry on every error except a schema mismatch."""
+    while True:
+        try:
+            return await work()
+        except SchemaMismatch:
+            raise
+        except Exception as error:
+            logger.error("could not continue yet (%s: %s); trying again", type(error).__name__, error)
+            await asyncio.sleep(_PAUSE_AFTER_ERROR)
 
 
 class LeaseHolder(Protocol):
@@ -87,12 +237,17 @@ class Heartbeat:
     def is_stopped(self) -> bool:
         return self._stopped
 
-    def start(self, registered_at: float) -> None:
+    @property
+    def is_due(self) -> bool:
+        return self._clock.monotonic() - self._renewed_at >= self._lease / 3
+
+    def start(self, registered_at: float, *, on_thread: bool = True) -> None:
         """Start the heartbeat, first due a third of the lease after `registered_at` (monotonic clock)."""
         now = self._clock.monotonic()
         self._renewed_at = self._steady_since = registered_at
         self._wall = (self._clock.now(), now)
-        self._spawn(registered_at + self._lease / 3 - now)
+        if on_thread:
+            self._spawn(registered_at + self._lease / 3 - now)
 
     def beat_now(self) -> None:
         """Renew now instead of at the next interval."""
@@ -116,16 +271,33 @@ class Heartbeat:
         asked_at = self._clock.monotonic()
         try:
             self._watch_clock(asked_at)
-            vitals = self._examine()
-            beat = Op(lambda tx: workers.beat(tx, self._id, vitals), patience=self._lease / 3, name="heartbeat")
-            owned = self._store.write(beat)
+            owned = self._store.write(self._renewal(self._examine()))
         except LeaseLost as lost:
-            self.stop()
-            self._holder.on_declared_lost(self._id, str(lost))
+            self._lost(lost)
             return False
         except Exception as error:
             self._missed(error)
             return False
+        return self._renewed(owned, asked_at)
+
+    async def renew(self) -> None:
+        """Renew the lease once, on the loop. Errors of the store reach the caller."""
+        asked_at = self._clock.monotonic()
+        try:
+            owned = await self._store.awrite(self._renewal(None))
+        except LeaseLost as lost:
+            self._lost(lost)
+        else:
+            self._renewed(owned, asked_at)
+
+    def _renewal(self, vitals: Vitals | None) -> Op[list[Owned]]:
+        return Op(lambda tx: workers.beat(tx, self._id, vitals), patience=self._lease / 3, name="heartbeat")
+
+    def _lost(self, lost: LeaseLost) -> None:
+        self.stop()
+        self._holder.on_declared_lost(self._id, str(lost))
+
+    def _renewed(self, owned: list[Owned], asked_at: float) -> bool:
         self._store.outage.passed()
         with self._reporting:
             if asked_at - self._renewed_at >= self._lease:

@@ -14,6 +14,10 @@ from ..rules.routing import RESERVED
 # A hundred years: a time plus this must still be a valid time.
 _LONGEST: Final = 100 * 366 * 86_400.0
 
+# Fractions of the lease: how long before its end the worker fences itself, and how much of that handlers get to stop.
+FENCE_MARGIN: Final = 1 / 6
+FENCE_GRACE: Final = 1 / 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:

@@ -32,7 +32,7 @@ def note(mark: str, job: str, epoch: int = 0) -> None:
     node = LANE.get().node
     if not node.is_dead:
         node.world.ledger.append(Line(mark, job, epoch, 0, node.world.loop.time()))
-        if mark == "S" and node.worker.heartbeat.slack <= 0:
+        if mark == "S" and node.worker.lease.heartbeat.slack <= 0:
             node.world.misconduct.append(f"job {job} was begun by a worker whose lease is over by its own clock")
 
 

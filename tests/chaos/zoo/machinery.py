@@ -111,7 +111,7 @@ MACHINERY = (
         (
             Edit(
                 "worker/maintenance/rescuer.py",
-                "(worker.is_expired and self._pulse.steady_for >= worker.lease / SECOND)",
+                "(worker.is_expired and self._steady_for() >= worker.lease / SECOND)",
                 "worker.is_expired",
             ),
         ),
@@ -123,13 +123,13 @@ MACHINERY = (
         (
             Edit(
                 "worker/worker.py",
-                "self.id = identity or token()",
-                "self.id = identity or __import__('socket').gethostname()",
+                "WorkerState(identity or token())",
+                "WorkerState(identity or __import__('socket').gethostname())",
             ),
             Edit(
-                "worker/worker.py",
-                "self.id = self.runner.id = token()",
-                "self.id = self.runner.id = __import__('socket').gethostname()",
+                "worker/lease.py",
+                "state.id = token()",
+                "state.id = __import__('socket').gethostname()",
             ),
         ),
         (

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from ...app import App
 from ...errors import AccessDenied, BadHandle
 from ...model.access import NOBODY, Identity
-from ...tasks.creator import creating_as
+from ...tasks.tenants import creating_as
 from ..settings import WebSettings
 from .call import Call
 from .confine import check_operation

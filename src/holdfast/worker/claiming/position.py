@@ -25,7 +25,7 @@ _YOUNG: Final = 2 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ClaimMark:
     route: int
     priority: int
     rank: int
@@ -41,7 +41,7 @@ class ClaimPosition:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._mark: Mark | None = None
+        self._mark: ClaimMark | None = None
         self._looked_back = self._silent_until = clock.monotonic()
         self.edition = 0
         """Incremented when a mark is dropped: claims requested before that must not set a mark."""
@@ -64,7 +64,7 @@ class ClaimPosition:
             # A rank other than the creation time comes from fair shares, where later jobs may rank before it.
             self._forget()
         else:
-            self._mark = Mark(first.route, first.priority, min(first.rank, self._clock.now() - _YOUNG))
+            self._mark = ClaimMark(first.route, first.priority, min(first.rank, self._clock.now() - _YOUNG))
 
     def met_limits(self) -> None:
         """Scan everything for a while: jobs with limits were claimed or parked."""
@@ -83,7 +83,7 @@ def _is_of(first: Claimed, job: Claimed) -> bool:
     return job.route == first.route and job.priority == first.priority and not job.suspect
 
 
-def _strips(route: dict[str, Any], mark: Mark) -> list[dict[str, Any]]:
+def _strips(route: dict[str, Any], mark: ClaimMark) -> list[dict[str, Any]]:
     """Split a route by priority: everything above the mark's priority, and at that priority jobs from the mark on."""
     if route["route"] != mark.route:
         return [route]

@@ -6,14 +6,13 @@ can serve it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any
 
 from ...errors import HoldfastError, LeaseLost, StorageError
 from ...model.jobs import Claimed, JobRecord
-from ...model.outcomes import Cancelled, Expired, Failed, Finish, Outcome, Released, Rerouted, Snoozed
+from ...model.outcomes import Cancelled, Expired, Failed, Finish, Outcome, Released, Snoozed
 from ...model.values import is_reference
 from ...model.workers import Worker
 from ...rules import retry
@@ -26,23 +25,18 @@ from ...storage.ops.jobs.claims import ClaimRequest
 from ...storage.ops.jobs.queries import clock, get_job
 from ...storage.ops.queues import get_queue
 from ...storage.ops.remote import Holding, Overdue
-from ...storage.ops.routing.affinities import Routing
 from ...storage.ops.routing.routes import special_routes
 from ...storage.ops.workers.lookout import Lookout, look
 from ...storage.ops.workers.workers import beat
-from ...storage.port import Reads, Tx, Writes
+from ...storage.port import Tx
 from ...tasks.task import Task
-from ..running.admission import AdmissionCheck, is_limited
+from ..running.admission import AdmissionCheck, ReadsAndWrites, is_limited
 from ..running.inputs import Inputs, UnfitInputs
-from .queue_defaults import QueueDefaults
+from ..state import QueueDefaults
+from .capacity import Capacity, open_routes, rerouted, routing_of
 from .routes import ServedRoutes
 
 Tasks = Mapping[str, Task[Any, Any]]
-_NO_HANDLER: Final = "no_handler"
-
-
-class Stored(Reads, Writes, Protocol):
-    """A store with async reads and writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,47 +92,31 @@ def _request(
         return None
     # A busy worker leaves suspects to idle ones, and to those that run them in a process of their own.
     alone = view.suspects_wait and not held
-    running = Counter(job.queue for job in held)
-    served, parts = routes.beside(running, view.shares, free) if view.shares else (routes.current(), ())
+    served, parts = open_routes(routes, view.shares, (job.queue for job in held), free)
     if served is None:
         return None
-    return ClaimRequest(
-        owner=worker.id,
-        token=token,
-        routes=served,
-        n=1 if alone else free,
-        suspects=int(alone),
-        alone=alone,
-        standing=view.standing,
-        parts=parts,
-        routing=_routing(worker, held, routes),
-    )
+    routing = routing_of(routes, lambda: _hold(worker, held, routes), worker.resident)
+    capacity = Capacity(1 if alone else free, served, suspects=int(alone), alone=alone, parts=parts, routing=routing)
+    return capacity.request(worker.id, token, view.standing)
 
 
-def _routing(worker: Worker, held: Sequence[Holding], routes: ServedRoutes) -> Routing | None:
-    if not routes.affinities and not routes.own:
-        return None
+def _hold(worker: Worker, held: Sequence[Holding], routes: ServedRoutes) -> Hold:
     in_use = frozenset(routes.affinities[job.route] for job in held if job.route in routes.affinities)
     # A remote worker's limit is the number of affinities it registered with.
-    hold = Hold(worker.resident, in_use, max(1, len(worker.resident)))
-    return Routing(hold, routes.affinities, routes.own, worker.resident)
+    return Hold(worker.resident, in_use, max(1, len(worker.resident)))
 
 
 def _unfit(worker: Worker, routes: ServedRoutes, job: Claimed, now: int) -> Outcome | None:
     """Return the outcome of a job that has expired or that the worker cannot run; else None."""
     if job.time_left is not None and job.time_left <= 0:
         return Expired()
-    if job.task in worker.tasks:
-        return None
-    route = routes.find(job.route, job.queue).requiring(f"task:{job.task}")
-    limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, now)
-    return Rerouted(route, _NO_HANDLER, limit)
+    return None if job.task in worker.tasks else rerouted(job, routes, now)
 
 
 class Preparing:
     """Completes the arguments of claimed jobs, and admits them to their quotas and budgets."""
 
-    def __init__(self, store: Stored, tasks: Tasks, random: Callable[[], float]) -> None:
+    def __init__(self, store: ReadsAndWrites, tasks: Tasks, random: Callable[[], float]) -> None:
         self._inputs = Inputs(store)
         self._admission = AdmissionCheck(store, random)
         self._random = random

@@ -1,4 +1,4 @@
-"""Removes expired data in small steps. One worker does it at a time, but two would do no harm.
+"""Removes expired data in small steps, and keeps queues within their caps. One worker does it; two would do no harm.
 
 For every retention period, a cursor walks through jobs by the time they ended and checks each once. Jobs that had to
 stay, such as one that a dedupe window still names, are checked again when the walk starts over.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
-from ...rules.retention import Retention
+from ...rules.retention import EVICTED, Retention
 from ...storage.ops import access, events
 from ...storage.ops.jobs import counting
 from ...storage.ops.jobs import retention as ops
@@ -19,7 +20,6 @@ from ...storage.ops.limits import lanes
 from ...storage.ops.routing import routes
 from ...storage.port import Op, Row, Store
 from ..settings import WorkerSettings
-from .queue_caps import PAUSE, Caps
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -27,6 +27,8 @@ _WALKS_UNTIL_RESTART: Final = 500
 
 Span = tuple[str, int]
 """What is pruned, jobs or results, and its retention period."""
+PAUSE: Final = 0.01
+"""Seconds between two transactions, so that claims and finishes go first."""
 
 
 class Pruner:
@@ -47,7 +49,7 @@ class Pruner:
         self._cursors: dict[Span, int] = {}
         self._known: Retention | None = None
         self._walks = 0
-        self._caps = Caps(store, leads, rest)
+        self._caps = QueueCaps(store, leads, rest)
 
     async def run_once(self) -> None:
         """Remove everything that has expired. Does nothing where another worker leads."""
@@ -192,3 +194,47 @@ def _is_one_instant(page: Sequence[Row]) -> bool:
 
 def _batches(ids: Sequence[str]) -> Iterable[Sequence[str]]:
     return (ids[start : start + ops.BATCH] for start in range(0, len(ids), ops.BATCH))
+
+
+class QueueCaps:
+    """Deletes finished jobs over the caps of their queues, the least needed states first, then the oldest."""
+
+    def __init__(self, store: Store, leads: Callable[[], bool], rest: Callable[[float], Awaitable[None]]) -> None:
+        self._store = store
+        self._leads = leads
+        self._rest = rest
+        self._cursors: dict[tuple[str, str], int] = {}
+        """By queue and state: jobs that ended before this are deleted, or had to stay."""
+
+    def start_over(self) -> None:
+        """Check everything again."""
+        self._cursors.clear()
+
+    async def enforce(self, caps: Mapping[str, int]) -> int:
+        """Delete the jobs over the caps; return their number."""
+        evicted = 0
+        for queue, cap in sorted(caps.items()):
+            over = partial(ops.over_cap, queue=queue, cap=cap)
+            excess = await self._store.aread(Op(over, slow=True))
+            for state in EVICTED:
+                if excess > 0:
+                    gone = await self._evict(queue, str(state), excess)
+                    excess, evicted = excess - gone, evicted + gone
+        return evicted
+
+    async def _evict(self, queue: str, state: str, excess: int) -> int:
+        gone = 0
+        while gone < excess and self._leads():
+            after = self._cursors.get((queue, state), 0)
+            left = excess - gone
+            evicted = partial(ops.page_of_evicted, queue=queue, state=state, after=after, n=left)
+            page = await self._store.aread(Op(evicted, slow=True))
+            if not page:
+                break
+            ids = [row[0] for row in page]
+            deleted = await self._store.awrite(Op(lambda tx, ids=ids: ops.prune_jobs(tx, ids, 0), slow=True))  # type: ignore[misc]
+            gone += deleted
+            # If none could be deleted, such as jobs that a dedupe window names, the next page starts after them.
+            self._cursors[queue, state] = page[-1][1] + (1 if deleted == 0 else 0)
+            await self._rest(PAUSE)
+        return gone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from ...clock import SECOND, SYSTEM_CLOCK, Clock
 from ...model.workers import Worker
@@ -23,11 +23,6 @@ _PATIENCE: Final = 1.0
 _JUST_AFTER: Final = 0.01
 
 
-class Steady(Protocol):
-    @property
-    def steady_for(self) -> float: ...
-
-
 class Rescuer:
     """Counts another worker's silence only over time in which this worker renewed its own lease without a gap."""
 
@@ -35,7 +30,7 @@ class Rescuer:
         self,
         store: Store,
         own_id: Callable[[], str],
-        pulse: Steady,
+        steady_for: Callable[[], float],
         random: Callable[[], float],
         clock: Clock = SYSTEM_CLOCK,
         *,
@@ -45,7 +40,7 @@ class Rescuer:
         self.interval = interval
         self._store = store
         self._own_id = own_id
-        self._pulse = pulse
+        self._steady_for = steady_for
         self._random = random
         self._clock = clock
         self._last_check: tuple[int, float, float] | None = None
@@ -83,7 +78,7 @@ class Rescuer:
 
     def _has_been_silent(self, worker: Worker) -> bool:
         # After an outage of the store every lease has expired: wait one lease with the store up.
-        return worker.state == "dead" or (worker.is_expired and self._pulse.steady_for >= worker.lease / SECOND)
+        return worker.state == "dead" or (worker.is_expired and self._steady_for() >= worker.lease / SECOND)
 
     def _clock_is_doubtful(self, worker: Worker) -> bool:
         return self._clock.monotonic() - self._stepped_at < worker.lease / SECOND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -11,6 +12,7 @@ from ...clock import SECOND, Clock
 from ...storage.ops.jobs import finishing
 from ...storage.ops.limits import lanes, rates
 from ...storage.ops.remote import overdue
+from ...storage.ops.signals import waking
 from ...storage.port import Op, Store
 from ..claiming.remote import Tasks, end_overdue
 from ..outbox.relays import roles_of
@@ -21,29 +23,32 @@ from .flow_resolver import Resolver
 from .leader import ROLES, Leader
 from .pruner import Pruner
 from .queue_totals import QueueTotals
-from .rescuer import Rescuer, Steady
+from .rescuer import Rescuer
 from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
 from .service import Pace, Service, Work, spread
 from .stats_roller import StatsRoller
-from .timeout_waker import TimeoutWaker
 from .webhook_fanout import ROLE as WEBHOOKS
 from .webhook_fanout import Fanout
 
 _UPKEEP: Final = "upkeep"
 # Workers that do not lead check this many times less often. With 5, fifty idle workers made 28 queries a second.
 _SELDOM: Final = 15
+logger: Final = logging.getLogger("holdfast.worker")
+
+# Rows that another worker has locked are skipped; retry them soon.
+_AGAIN: Final = 0.05
 
 
 class Services:
-    """`own_id` returns the worker's current id, which changes if it was declared lost; `pulse` is its heartbeat."""
+    """`own_id` returns the worker's current id; `steady_for` the seconds since its last late renewal."""
 
     def __init__(
         self,
         store: Store,
         settings: WorkerSettings,
         own_id: Callable[[], str],
-        pulse: Steady,
+        steady_for: Callable[[], float],
         clock: Clock,
         random: Callable[[], float],
         tasks: Tasks,
@@ -53,7 +58,7 @@ class Services:
         self._settings = settings
         self._random = random
         rescue = settings.lease / 3 if settings.rescue_interval is None else settings.rescue_interval
-        self.rescuer: Final = Rescuer(store, own_id, pulse, random, clock, interval=rescue)
+        self.rescuer: Final = Rescuer(store, own_id, steady_for, random, clock, interval=rescue)
         self.leader: Final = Leader(store, own_id, clock, (*ROLES, *roles_of(tasks)))
         leads = self.leader.holds
         self.scheduler: Final = Scheduler(
@@ -138,3 +143,24 @@ class Services:
 
     def _service(self, name: str, work: Callable[[], Any], interval: float) -> Service:
         return Service(name, work, Pace(interval=interval), random=self._random, outage=self._store.outage)
+
+
+class TimeoutWaker:
+    """Ends timed-out waits of suspended jobs. `longest_rest` is in seconds."""
+
+    def __init__(self, store: Store, longest_rest: float) -> None:
+        self._store = store
+        self._longest_rest = longest_rest
+
+    async def run_once(self) -> float | None:
+        """End the waits that are due; return the seconds until the next check."""
+        rest = await self._rest()
+        if rest is None or rest > 0:
+            return rest
+        # Only now a write, which on SQLite takes the lock from other writers.
+        looked_at = await self._store.awrite(Op(waking.wake_due))
+        return 0.0 if looked_at >= waking.PAGE else _AGAIN
+
+    async def _rest(self) -> float | None:
+        left = await self._store.aread(Op(waking.next_wake, single=True))
+        return None if left is None or left / SECOND > self._longest_rest else max(0.0, left / SECOND)

@@ -1,30 +1,41 @@
-"""Delivers a batch of claimed entries: the outcome of each entry, and the state of the destination."""
+"""Delivers a batch of claimed entries: the outcome of each entry, and the state of the destination.
+
+One call for the whole batch comes first. Only if that fails permanently are its events sent one by one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...clock import Clock
+from ...errors import WrongAnswer
 from ...model.jobs import Claimed
 from ...model.outbox import OutboxEvent
-from ...model.outcomes import Done, Failed, Outcome, Parked, Rerouted, Snoozed, Throttled
+from ...model.outcomes import Cancelled, Done, Failed, Outcome, Parked, Rerouted, Snoozed, Throttled
 from ...model.routing import Route
-from ...rules.failure import Failure, FailureClass, error_json, error_text
-from ...rules.outbox import STRIKES, fate, is_strike, next_look, read_event
+from ...outcomes import DeliveryFailed, JobOutcome, Rejected
+from ...rules import answers
+from ...rules.failure import Failure, FailureClass, classify, error_json, error_text
+from ...rules.outbox import STRIKES, fate, is_strike, isolate, next_look, read_event
 from ...tasks.destinations import Destination
-from .courier import Answer, Courier, Known
+from ..running.threads import ThreadPool
 
 logger: Final = logging.getLogger("holdfast.worker")
 
 _DELIVERED: Final = Done("null")
 
 Outcomes = list[tuple[Claimed, Outcome]]
+Answer: TypeAlias = "Failure | Mapping[str, Failure]"
+"""Result of a call: one failure for all, or the failures of rejected events by job; empty is success."""
+Known: TypeAlias = "list[tuple[OutboxEvent, Failure | None]]"
+
+_LONGEST_BODY: Final = 64 * 1024
 
 
-class Delivery:
+class BatchDelivery:
     """For one destination in one worker."""
 
     def __init__(self, destination: Destination, clock: Clock, random: Callable[[], float]) -> None:
@@ -35,7 +46,7 @@ class Delivery:
         self._destination = destination
         self._clock = clock
         self._random = random
-        self._courier = Courier(destination, clock)
+        self._caller = DestinationCaller(destination, clock)
         self._rests_until = float("-inf")
         self._orphans: set[asyncio.Task[Any]] = set()
 
@@ -46,7 +57,7 @@ class Delivery:
 
     def may_begin(self, under_way: int) -> bool:
         """Return True if another batch may be sent. After a failure, batches are sent one at a time."""
-        return not (self.rest or self._courier.exhausted or (self.strikes and under_way))
+        return not (self.rest or self._caller.exhausted or (self.strikes and under_way))
 
     async def make(self, jobs: Sequence[Claimed], known: Known) -> Outcomes:
         """Deliver a batch; return the outcome of every entry. Fills `known`, for `cut_short`."""
@@ -71,11 +82,11 @@ class Delivery:
         work.cancel()
 
     def close(self) -> None:
-        self._courier.close()
+        self._caller.close()
 
     async def _send(self, events: Sequence[OutboxEvent], known: Known) -> tuple[Answer, Mapping[str, Failure | None]]:
         # In a task of its own, so that a function that cancels itself is not mistaken for a worker that stops.
-        work = asyncio.create_task(self._courier.deliver(events, known))
+        work = asyncio.create_task(self._caller.deliver(events, known))
         try:
             await asyncio.wait((work,))
         finally:
@@ -159,3 +170,169 @@ class Delivery:
                     "destination %r failed %d times in a row; deliveries pause for %g s",
                     self._destination.short, self.strikes, rest,
                 )  # fmt: skip
+
+
+class DestinationCaller:
+    """For one destination. Create and use it on the loop's thread."""
+
+    def __init__(self, destination: Destination, clock: Clock) -> None:
+        self._destination = destination
+        self._clock = clock
+        self._threads = ThreadPool(destination.flights, name=f"holdfast-{destination.name}")
+
+    @property
+    def exhausted(self) -> bool:
+        """True if so many calls hang that no further one should be made."""
+        return self._threads.exhausted
+
+    def close(self) -> None:
+        self._threads.close()
+
+    async def deliver(self, events: Sequence[OutboxEvent], known: Known) -> tuple[Answer, dict[str, Failure | None]]:
+        """Return the answer of the first call, and each event's failure by its job; None means delivered.
+
+        Results are added to `known` as soon as they are certain: this may be cancelled between two calls.
+        """
+        answer = await self._send(events)
+        if not isinstance(answer, Failure):
+            known.extend((event, answer.get(event.job)) for event in events)
+            return answer, {event.job: failure for event, failure in known}
+        if answer.kind is not FailureClass.PERMANENT:
+            return answer, {event.job: answer for event in events}
+        return answer, await self._isolate(events, answer, known)
+
+    async def _isolate(
+        self, events: Sequence[OutboxEvent], refusal: Failure, known: Known
+    ) -> dict[str, Failure | None]:
+        steps = isolate(events, refusal, known)
+        try:
+            event = next(steps)
+            while True:
+                answer = await self._send([event])
+                event = steps.send(answer if isinstance(answer, Failure) else answer.get(event.job))
+        except StopIteration as end:
+            return {event.job: failure for event, failure in end.value}
+
+    async def _send(self, events: Sequence[OutboxEvent]) -> Answer:
+        limit = self._destination.timeout
+        time = asyncio.timeout(limit)
+        try:
+            async with time:
+                return await (self._await(events) if self._destination.is_async else self._call(events))
+        except TimeoutError as error:
+            if not time.expired():
+                return self._failure(error)
+            return Failure(FailureClass.TIMEOUT, error_json("Timeout", f"the delivery took longer than {limit:g} s"))
+
+    async def _await(self, events: Sequence[OutboxEvent]) -> Answer:
+        try:
+            return _read(events, await self._destination.deliver(list(events)))  # type: ignore[misc]
+        except (TimeoutError, asyncio.CancelledError):
+            raise
+        except BaseException as error:  # SystemExit must not end the worker
+            return self._answer_from(events, error)
+
+    async def _call(self, events: Sequence[OutboxEvent]) -> Answer:
+        ticket = self._threads.submit(self._call_here, list(events))
+        try:
+            answer: Answer = await ticket.future
+        except asyncio.CancelledError:
+            self._threads.abandon(ticket)
+            raise
+        return answer
+
+    def _call_here(self, events: list[OutboxEvent]) -> Answer:
+        """Deliver on the thread. An error is read there too: its body may come from the network."""
+        try:
+            return _read(events, self._destination.deliver(events))  # type: ignore[misc]
+        except BaseException as error:
+            return self._answer_from(events, error)
+
+    def _answer_from(self, events: Sequence[OutboxEvent], error: BaseException) -> Answer:
+        if isinstance(error, Rejected):
+            try:
+                return _rejections(events, error)
+            except WrongAnswer as wrong:
+                error = wrong
+        return self._failure(error)
+
+    def _failure(self, error: BaseException) -> Failure:
+        if isinstance(error, WrongAnswer):
+            logger.error("destination %r: %s; nothing counts as delivered", self._destination.short, error)
+        # Read only here: a body can be read once.
+        answer = answer_of(error)
+        if answer is None and not isinstance(error, (JobOutcome, WrongAnswer)):
+            logger.warning("a delivery to %r failed", self._destination.short, exc_info=error)
+        return failure_of(error, answer, now=self._clock.now())
+
+
+def failure_of(error: BaseException, answer: tuple[int, dict[str, str], bytes] | None, *, now: int) -> Failure:
+    """Return the failure for a destination's exception, classified by the server's `answer` if it carries one."""
+    if answer is not None:
+        # An exception is a failure, whatever status it carries.
+        return answers.classify(*answer, now=now) or Failure(FailureClass.TRANSIENT, error_text(error))
+    found = classify(error)
+    if isinstance(found, Snoozed):
+        return Failure(FailureClass.RATE_LIMITED, error_text(error), found.delay)
+    if isinstance(found, Cancelled):
+        return Failure(FailureClass.PERMANENT, error_text(error))
+    return found
+
+
+def answer_of(error: BaseException) -> tuple[int, dict[str, str], bytes] | None:
+    """Return the status, headers and body of an exception: ours, or of httpx, requests, aiohttp or urllib."""
+    if isinstance(error, DeliveryFailed):
+        return error.status, _headers(error.headers), error.body
+    response = getattr(error, "response", None)
+    for carrier in (response, error):
+        for name in ("status_code", "status", "code"):
+            status = getattr(carrier, name, None)
+            if isinstance(status, int) and not isinstance(status, bool) and 100 <= status < 600:
+                return int(status), _headers(getattr(carrier, "headers", None)), _body(carrier)
+    return None
+
+
+def _headers(headers: Any) -> dict[str, str]:
+    try:
+        return {str(name): str(value) for name, value in headers.items()}
+    except Exception:
+        return {}
+
+
+def _body(carrier: Any) -> bytes:
+    """Return the body as far as it is available without a long wait."""
+    try:
+        content = getattr(carrier, "content", None)
+        if isinstance(content, bytes):
+            return content[:_LONGEST_BODY]
+        read = getattr(carrier, "read", None)
+        found = read(_LONGEST_BODY) if callable(read) and getattr(carrier, "fp", None) is not None else b""
+    except Exception:
+        # The response was not read, or its connection is closed: the status is enough.
+        return b""
+    return found if isinstance(found, bytes) else b""
+
+
+def _read(events: Sequence[OutboxEvent], answer: object) -> Mapping[str, Failure]:
+    if answer is None:
+        return {}
+    if isinstance(answer, Rejected):
+        return _rejections(events, answer)
+    raise WrongAnswer(f"it returned {type(answer).__name__}; return None, or Rejected with the ids that were not taken")
+
+
+def _rejections(events: Sequence[OutboxEvent], answer: Rejected) -> dict[str, Failure]:
+    """Return the rejections by job: event ids are unique only per tenant, and a batch has events of several."""
+    named: dict[str, set[str]] = {}
+    for event in events:
+        for name in (event.id, event.job):
+            named.setdefault(name, set()).add(event.job)
+    if unknown := answer.reasons.keys() - named.keys():
+        raise WrongAnswer(f"it rejected {sorted(map(str, unknown))[:3]}, which the batch does not have")
+    if shared := sorted(name for name in answer.reasons if len(named[name]) > 1):
+        raise WrongAnswer(f"it rejected {shared[:3]}, which is ambiguous: name event.job instead")
+    return {
+        job: Failure(FailureClass.PERMANENT, error_json("Rejected", str(reason)))
+        for name, reason in answer.reasons.items()
+        for job in named[name]
+    }

@@ -12,49 +12,31 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from ...clock import SECOND, Clock
-from ...errors import StorageError
 from ...ids import token
 from ...model.jobs import Claimed
-from ...model.limits import ActiveLimits
 from ...model.outcomes import Done, Finish, Outcome, Released, Retry
 from ...model.routing import Route
 from ...rules.failure import error_text
-from ...storage.ops.jobs import claims
 from ...storage.ops.jobs.claims import ClaimRequest, encode_routes
 from ...storage.ops.outbox import entries
 from ...storage.ops.outbox.entries import Taken
 from ...storage.port import Op, Store
 from ...tasks.destinations import Destination
-from ..claiming.claimer import Claimer
-from ..running.outcome import is_refusal, record_one_by_one
-from .courier import Known
-from .delivery import Delivery
+from ...telemetry import RunTally
+from ..claiming.outcomes import FailedCommits
+from ..running.runs import count_runs
+from ..state import WorkerState
+from .delivery import BatchDelivery, Known
 
 logger: Final = logging.getLogger("holdfast.worker")
 
-_PAUSE_AFTER_ERROR: Final = 0.5
 _PAUSE_AFTER_FAULT: Final = 60 * SECOND
 
 
-class Home(Protocol):
-    """The relay's interface to its worker."""
-
-    id: str
-    closing: bool
-    fenced: bool
-    standing: ActiveLimits
-    on_idle: Callable[[], None]
-    claimer: Claimer
-
-    def ended(self, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
-        """Count runs that ended with that outcome."""
-        ...
-
-
-class Batch:
+class ClaimedBatch:
     """Entries claimed by this worker."""
 
     __slots__ = ("found", "jobs", "owner", "stopped", "why")
@@ -78,27 +60,34 @@ class Relay:
         self,
         destination: Destination,
         store: Store,
-        home: Home,
+        state: WorkerState,
         clock: Clock,
         random: Callable[[], float],
+        *,
         leads: Callable[[str], bool],
+        in_flight: set[str],
+        tally: RunTally,
+        on_idle: Callable[[], None],
     ) -> None:
-        """`leads` says whether the worker has a role."""
         self.destination: Final = destination
         self.queue: Final = destination.name
         plain = Route(self.queue)
         self.routes: Final = (plain, plain.requiring(f"task:{self.queue}"))
-        self.delivery: Final = Delivery(destination, clock, random)
+        self.delivery: Final = BatchDelivery(destination, clock, random)
         self.parked = True
         """True if there may be parked entries, which a success releases."""
-        self.delivering: Final[set[Batch]] = set()
+        self.delivering: Final[set[ClaimedBatch]] = set()
         self.held: Final[set[tuple[str, int]]] = set()
         """Entries whose outcome is not in the store yet, by id and epoch."""
         self._encoded = encode_routes([self.routes])
         self._store = store
-        self._home = home
+        self._state = state
         self._clock = clock
         self._leads = leads
+        self._in_flight = in_flight
+        self._tally = tally
+        self._on_idle = on_idle
+        self._failures = FailedCommits(store, f"the outbox {self.queue}")
         self._may_have_work = True
         self._wake = asyncio.Event()
         self._under_way = 0
@@ -121,9 +110,9 @@ class Relay:
         await asyncio.gather(*(self._run_loop() for _ in range(self.destination.flights)))
 
     async def run_once(self) -> list[Outcome] | None:
-        """Claim, deliver and record one batch; return its outcomes, None if there was nothing to claim."""
+        """Claim, deliver and record one batch, whoever leads; return its outcomes, None if there was nothing."""
         self._may_have_work = True
-        batch, finishes = await self._record_and_deliver("", [], await self._request())
+        batch, finishes = await self._record_and_deliver("", [], await self._request(lambda _: True))
         await self._turn(batch.owner, finishes, None)
         return [finish.outcome for finish in finishes] if batch.found else None
 
@@ -131,9 +120,9 @@ class Relay:
         owner, finishes = "", list[Finish]()
         while True:
             self._wake.clear()
-            request = await self._request()
+            request = await self._request(self._leads)
             if request is None and not finishes:
-                if self._home.closing:
+                if self._state.closing:
                     return
                 await self._wake.wait()
                 continue
@@ -142,7 +131,7 @@ class Relay:
 
     async def _record_and_deliver(
         self, owner: str, finishes: list[Finish], request: ClaimRequest | None
-    ) -> tuple[Batch, list[Finish]]:
+    ) -> tuple[ClaimedBatch, list[Finish]]:
         """Record one batch, claim the next and deliver it."""
         try:
             batch = await self._turn(owner, finishes, request)
@@ -152,12 +141,12 @@ class Relay:
 
     # -- with the store
 
-    async def _request(self) -> ClaimRequest | None:
+    async def _request(self, leads: Callable[[str], bool]) -> ClaimRequest | None:
         """Return the next claim; None if nothing should be claimed now."""
-        home, wants = self._home, self.destination.wants
-        if home.closing or home.fenced or not self._may_have_work or not self.delivery.may_begin(self._under_way):
+        state, wants = self._state, self.destination.wants
+        if state.closing or state.fenced or not self._may_have_work or not self.delivery.may_begin(self._under_way):
             return None
-        if wants.exclusive and not self._leads(self.destination.role):
+        if wants.exclusive and not leads(self.destination.role):
             return None
         # Cleared before the claim: a wake-up that arrives during it asks for another one.
         self._may_have_work = False
@@ -165,12 +154,12 @@ class Relay:
             return None
         self._under_way += 1
         return ClaimRequest(
-            owner=home.id,
+            owner=state.id,
             token=token(),
             routes=self._encoded,
             n=wants.batch,
             suspects=wants.batch,
-            standing=home.standing,
+            standing=state.standing,
         )
 
     async def _is_ready(self) -> bool:
@@ -184,10 +173,9 @@ class Relay:
             logger.exception("ready() of destination %r failed; it counts as not ready", self.destination.short)
             return False
 
-    async def _turn(self, owner: str, finishes: list[Finish], request: ClaimRequest | None) -> Batch:
+    async def _turn(self, owner: str, finishes: list[Finish], request: ClaimRequest | None) -> ClaimedBatch:
         """Record and claim. If the store fails, the outcomes are kept and retried."""
         taken = Taken([], 0)
-        trouble: Exception | None
         while finishes or request:
             try:
                 taken = await self._exchange(owner, finishes, request)
@@ -196,18 +184,14 @@ class Relay:
                 self._may_have_work = True
                 if request and (taken := await self._recover(request)).found:
                     break
-                request, trouble = None, error
-                if finishes and is_refusal(error):
-                    finishes, trouble = await record_one_by_one(finishes, partial(self._record, owner))
-                if trouble is not None:
-                    if not self._store.outage.covers(f"the outbox {self.queue}", trouble):
-                        logger.error("the store failed (%s); %d outcomes are kept and retried", trouble, len(finishes))
-                    await asyncio.sleep(_PAUSE_AFTER_ERROR)
+                request = None
+                finishes, trouble = await self._failures.record_rest(error, finishes, partial(self._record, owner))
+                await self._failures.pause(trouble, len(finishes))
                 # Entries lost meanwhile belong to other workers.
                 finishes = [finish for finish in finishes if (finish.id, finish.epoch) in self.held]
         for finish in finishes:
             self.held.discard((finish.id, finish.epoch))
-        return Batch(request.owner if request else owner, taken)
+        return ClaimedBatch(request.owner if request else owner, taken)
 
     async def _record(self, owner: str, finish: Finish) -> None:
         await self._exchange(owner, [finish], None)
@@ -222,23 +206,19 @@ class Relay:
         )
         claim = request.token if request else ""
         # So that a heartbeat does not hand back its jobs before the answer arrives.
-        self._home.claimer.in_flight.add(claim)
+        self._in_flight.add(claim)
         try:
             taken = await self._store.awrite(op)
             self._take(taken, request)
         finally:
-            self._home.claimer.in_flight.discard(claim)
+            self._in_flight.discard(claim)
         if unpark is not None:
             # Until a poll finds more of them.
             self.parked = False
         return taken
 
     async def _recover(self, request: ClaimRequest) -> Taken:
-        """Read the claim again: its commit may have happened. Otherwise the next heartbeat hands its jobs back."""
-        try:
-            jobs = await self._store.aread(Op(lambda tx: claims.claimed_under(tx, request.owner, request.token)))
-        except StorageError:
-            return Taken([], 0)
+        jobs = await self._failures.recover(request.owner, request.token) or []
         taken = Taken(jobs, len(jobs))
         self._take(taken, request)
         return taken
@@ -250,7 +230,7 @@ class Relay:
 
     # -- with the destination
 
-    async def _deliver(self, batch: Batch) -> list[Finish]:
+    async def _deliver(self, batch: ClaimedBatch) -> list[Finish]:
         """Deliver a batch; return the outcome of each entry, none if they belong to other workers by now."""
         started = self._clock.monotonic()
         self.delivering.add(batch)
@@ -259,12 +239,12 @@ class Relay:
         finally:
             self.delivering.discard(batch)
             if not self.delivering:
-                self._home.on_idle()
+                self._on_idle()
         if batch.why == "lost":
             return []
         took = self._clock.monotonic() - started
         for kind, n in Counter(type(outcome) for _, outcome in outcomes).items():
-            self._home.ended(batch.jobs[0], kind, took, n)
+            count_runs(self._tally, batch.jobs[0], kind, took, n)
         if self.delivery.parks:
             self.parked = True
         if not self.delivery.strikes:
@@ -272,9 +252,9 @@ class Relay:
             self._wake.set()
         return [Finish(job.id, job.epoch, outcome) for job, outcome in outcomes]
 
-    async def _outcomes(self, batch: Batch) -> list[tuple[Claimed, Outcome]]:
-        if self._home.closing or self._home.fenced:
-            batch.stop("shutdown" if self._home.closing else "fenced")
+    async def _outcomes(self, batch: ClaimedBatch) -> list[tuple[Claimed, Outcome]]:
+        if self._state.closing or self._state.fenced:
+            batch.stop("shutdown" if self._state.closing else "fenced")
             return [(job, Released(batch.why)) for job in batch.jobs]
         known: Known = []
         work = asyncio.create_task(self.delivery.make(batch.jobs, known))

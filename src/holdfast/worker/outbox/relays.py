@@ -14,9 +14,11 @@ from ...storage.ops.outbox import entries
 from ...storage.port import Op, Store
 from ...tasks.destinations import Destination
 from ...tasks.task import Task
+from ...telemetry import RunTally
 from ..registration import served_destinations
 from ..settings import WorkerSettings
-from .relay import Home, Relay
+from ..state import WorkerState
+from .relay import Relay
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -29,25 +31,32 @@ _POLLS_PER_REPAIR: Final = 3
 
 
 class Relays:
-    """The runner's `aside`: jobs that this worker owns and that are not run one by one."""
+    """The runner's `batched` jobs: those that this worker owns and that are not run one by one."""
 
     def __init__(
         self,
         store: Store,
-        home: Home,
+        state: WorkerState,
         settings: WorkerSettings,
         tasks: Mapping[str, Task[Any, Any]],
         clock: Clock,
         random: Callable[[], float],
+        *,
         leads: Callable[[str], bool],
+        in_flight: set[str],
+        tally: RunTally,
+        on_idle: Callable[[], None],
     ) -> None:
+        """`leads` says whether the worker has a role; `in_flight` has the tokens of its claims without an answer."""
         self._store = store
         self._poll = settings.poll
         self._random = random
         self._rang = asyncio.Event()
         self._polls = 0
         self.all: Final = tuple(
-            Relay(destination, store, home, clock, random, leads)
+            Relay(
+                destination, store, state, clock, random, leads=leads, in_flight=in_flight, tally=tally, on_idle=on_idle
+            )
             for destination in served_destinations(settings, tasks)
         )
         self._routes = encode_routes([[route for relay in self.all for route in relay.routes]])
@@ -79,7 +88,6 @@ class Relays:
         finally:
             for task in beside:
                 task.cancel()
-            self.close()
 
     def close(self) -> None:
         for relay in self.all:

@@ -21,7 +21,20 @@ from collections.abc import Coroutine, Iterator
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from .messages import Begin, Begun, Cancel, Frames, Hello, Loaded, Order, Outcome, Ready, Run, frame, orders
+from .messages import (
+    Begin,
+    Begun,
+    CancelOrder,
+    ChildReady,
+    FrameSplitter,
+    Hello,
+    Loaded,
+    Order,
+    RunOrder,
+    RunOutcome,
+    frame,
+    orders,
+)
 from .parent import die_with_parent
 
 if TYPE_CHECKING:
@@ -104,7 +117,7 @@ class Child:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._runs: SimpleQueue[tuple[Run, ChildControl] | None] = SimpleQueue()
+        self._runs: SimpleQueue[tuple[RunOrder, ChildControl] | None] = SimpleQueue()
         self._current: ChildControl | None = None
 
     def serve(self) -> None:
@@ -112,35 +125,35 @@ class Child:
         messages = self._messages()
         _greet(next(messages, None))
         threading.Thread(target=self._listen, args=(messages,), name="holdfast-orders", daemon=True).start()
-        self._channel.sendall(frame(Ready()))
+        self._channel.sendall(frame(ChildReady()))
         while (order := self._runs.get()) is not None:
             self._channel.sendall(frame(Begun(order[0].serial)))
             reply = self._perform(*order)
             self._current = None
             self._channel.sendall(reply)
 
-    def _perform(self, run: Run, control: ChildControl) -> bytes:
+    def _perform(self, run: RunOrder, control: ChildControl) -> bytes:
         """Return the framed outcome of one run. Any exception is an outcome; the child continues."""
         try:
             task = resolve(run.module, run.qualname)
             # Starting this process and the import take time: the run may have been cancelled meanwhile.
             self._channel.sendall(frame(Loaded(run.serial)))
             if not control.may_begin():
-                return frame(Outcome(run.serial, {"kind": "cancelled"}))
+                return frame(RunOutcome(run.serial, {"kind": "cancelled"}))
             outcome = task.run_in_child(run.header, run.payload, control)
             if isinstance(outcome, Coroutine):
                 outcome = control.run(outcome)
-            return frame(Outcome(run.serial, outcome))
+            return frame(RunOutcome(run.serial, outcome))
         except BaseException as error:
-            return frame(Outcome(run.serial, _outcome_of(error, control)))
+            return frame(RunOutcome(run.serial, _outcome_of(error, control)))
 
     def _listen(self, messages: Iterator[Order]) -> None:
         for message in messages:
-            if isinstance(message, Run):
+            if isinstance(message, RunOrder):
                 # Created here rather than by the main thread, so that a cancel right behind it is not lost.
                 self._current = ChildControl(message.serial)
                 self._runs.put((message, self._current))
-            elif isinstance(message, Begin | Cancel):
+            elif isinstance(message, Begin | CancelOrder):
                 control = self._current
                 if control is not None and control.serial == message.serial:
                     control.begin() if isinstance(message, Begin) else control.cancel()
@@ -149,7 +162,7 @@ class Child:
         self._runs.put(None)
 
     def _messages(self) -> Iterator[Order]:
-        frames = Frames()
+        frames = FrameSplitter()
         while data := _receive(self._channel):
             for body in frames.feed(data):
                 yield orders.decode(body)

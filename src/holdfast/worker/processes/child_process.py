@@ -1,10 +1,11 @@
-"""One child process of the worker, and the job that it has."""
+"""One child process of the worker, the job that it has, and the worker's end of the channel to it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,12 +15,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from .link import Link
-from .messages import Begin, Begun, Cancel, Hello, Loaded, Ready, Run, frame, replies
-from .orphan_guard import Guard, kill_group
+from .messages import Begin, Begun, CancelOrder, ChildReady, FrameSplitter, Hello, Loaded, RunOrder, frame, replies
+from .orphan_guard import OrphanGuard, kill_group
 
 OutcomeDict: TypeAlias = "dict[str, Any]"
 MayBegin: TypeAlias = "Callable[[], Awaitable[bool]]"
+_CHUNK: Final = 262_144
 
 
 class ChildDied(Exception):
@@ -40,7 +41,7 @@ class ChildTicket:
 
     __slots__ = ("_child", "_frame", "_may_begin", "begun", "future", "serial")
 
-    def __init__(self, future: asyncio.Future[OutcomeDict], run: Run, may_begin: MayBegin | None) -> None:
+    def __init__(self, future: asyncio.Future[OutcomeDict], run: RunOrder, may_begin: MayBegin | None) -> None:
         self.future = future
         self._may_begin = may_begin
         self.serial = run.serial
@@ -55,7 +56,7 @@ class ChildProcess:
     def __init__(
         self,
         python: str,
-        guard: Guard,
+        guard: OrphanGuard,
         *,
         on_free: Callable[[ChildProcess], None],
         on_end: Callable[[ChildProcess, ChildTicket | None], None],
@@ -106,7 +107,7 @@ class ChildProcess:
             reply = replies.decode(body)
         except msgspec.MsgspecError as error:
             raise ValueError("something else wrote into the channel") from error
-        if isinstance(reply, Ready):
+        if isinstance(reply, ChildReady):
             self._ready = True
         elif self.ticket is None or self.ticket.serial != reply.serial:
             return
@@ -119,7 +120,7 @@ class ChildProcess:
 
     async def _answer(self, ticket: ChildTicket) -> None:
         may_begin = ticket._may_begin is None or await ticket._may_begin()
-        self.link.send(frame((Begin if may_begin else Cancel)(ticket.serial)))
+        self.link.send(frame((Begin if may_begin else CancelOrder)(ticket.serial)))
 
     def _finish(self, ticket: ChildTicket, outcome: OutcomeDict) -> None:
         self.ticket = None
@@ -196,3 +197,72 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+class Link:
+    """Sends frames and passes received bodies to `on_body`; calls `on_end` once, when nothing more can arrive.
+
+    A ValueError from `on_body` ends the link. Not an asyncio transport, because the last messages of a dead child must
+    be read at the moment its death is known.
+    """
+
+    def __init__(self, channel: socket.socket, on_body: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        self._on_body = on_body
+        self._on_end = on_end
+        self._frames = FrameSplitter()
+        self._unsent = bytearray()
+        self._open = True
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(channel, self._read)
+
+    def send(self, frame: bytes) -> None:
+        """Send now what the socket accepts, and the rest when it can. The reader notices a dead child."""
+        if not self._open:
+            return
+        idle = not self._unsent
+        self._unsent += frame
+        if idle and not self._flush():
+            self._loop.add_writer(self._channel, self._write)
+
+    def drain(self) -> None:
+        """Read all that has arrived."""
+        while self._open and self._read():
+            pass
+
+    def close(self) -> None:
+        """Close the channel. The child reads the end of its input."""
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._channel)
+            self._loop.remove_writer(self._channel)
+            self._channel.close()
+
+    def _read(self) -> bool:
+        try:
+            data = self._channel.recv(_CHUNK)
+            for body in self._frames.feed(data):
+                self._on_body(body)
+        except BlockingIOError:
+            return False
+        except (OSError, ValueError):
+            data = b""
+        if not data:
+            self.close()
+            self._on_end()
+        return bool(data)
+
+    def _write(self) -> None:
+        if self._flush():
+            self._loop.remove_writer(self._channel)
+
+    def _flush(self) -> bool:
+        try:
+            while self._unsent:
+                del self._unsent[: self._channel.send(self._unsent)]
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._unsent.clear()
+        return True

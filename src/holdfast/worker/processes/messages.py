@@ -19,7 +19,7 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """The worker's own variable, which the child restores for the programs that it starts."""
 
 
-class Run(msgspec.Struct, frozen=True, tag="run"):
+class RunOrder(msgspec.Struct, frozen=True, tag="run"):
     """Run one job by the task object `qualname` of `module`."""
 
     serial: int
@@ -29,7 +29,7 @@ class Run(msgspec.Struct, frozen=True, tag="run"):
     payload: str
 
 
-class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+class CancelOrder(msgspec.Struct, frozen=True, tag="cancel"):
     """Ask the run `serial` to stop, if it has not ended."""
 
     serial: int
@@ -41,7 +41,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     serial: int
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
+class ChildReady(msgspec.Struct, frozen=True, tag="ready"):
     """The child has started and reads its orders."""
 
 
@@ -57,15 +57,15 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     serial: int
 
 
-class Outcome(msgspec.Struct, frozen=True, tag="outcome"):
+class RunOutcome(msgspec.Struct, frozen=True, tag="outcome"):
     """Outcome of the run `serial`."""
 
     serial: int
     outcome: dict[str, Any]
 
 
-Order: TypeAlias = Hello | Run | Begin | Cancel
-Reply: TypeAlias = Ready | Begun | Loaded | Outcome
+Order: TypeAlias = Hello | RunOrder | Begin | CancelOrder
+Reply: TypeAlias = ChildReady | Begun | Loaded | RunOutcome
 orders: Final[msgspec.json.Decoder[Order]] = msgspec.json.Decoder(Order)
 replies: Final[msgspec.json.Decoder[Reply]] = msgspec.json.Decoder(Reply)
 
@@ -78,7 +78,7 @@ def frame(message: msgspec.Struct) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-class Frames:
+class FrameSplitter:
     """Splits a stream of bytes into the bodies of messages."""
 
     __slots__ = ("_buffer",)

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 logger = logging.getLogger("holdfast.worker")
 
 
-class Guard:
+class OrphanGuard:
     """Controls the guard process. A guard that died is replaced at the next change."""
 
     def __init__(self, python: str) -> None:

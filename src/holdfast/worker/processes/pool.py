@@ -14,8 +14,8 @@ from collections import deque
 from typing import Any
 
 from .child_process import ChildDied, ChildProcess, ChildTicket, MayBegin
-from .messages import Cancel, Run, frame
-from .orphan_guard import Guard
+from .messages import CancelOrder, RunOrder, frame
+from .orphan_guard import OrphanGuard
 
 __all__ = ["ChildDied", "ChildPool", "ChildTicket", "importable"]
 
@@ -28,7 +28,7 @@ class ChildPool:
             raise ValueError(f"a pool needs a positive size, not {size}")
         self._size = size
         self._python = python
-        self._guard = Guard(python)
+        self._guard = OrphanGuard(python)
         self._children: set[ChildProcess] = set()
         self._idle: list[ChildProcess] = []
         self._waiting: deque[ChildTicket] = deque()
@@ -44,7 +44,7 @@ class ChildPool:
         """
         if self._closed:
             raise RuntimeError("the pool of child processes is closed")
-        run = Run(next(self._serials), module, qualname, header, payload)
+        run = RunOrder(next(self._serials), module, qualname, header, payload)
         ticket = ChildTicket(asyncio.get_running_loop().create_future(), run, may_begin)
         self._waiting.append(ticket)
         self._assign()
@@ -53,7 +53,7 @@ class ChildPool:
     def cancel(self, ticket: ChildTicket) -> None:
         """Ask a job to stop: its handler sees the flag, an async one is cancelled. A waiting job is not run."""
         if ticket._child is not None:
-            ticket._child.link.send(frame(Cancel(ticket.serial)))
+            ticket._child.link.send(frame(CancelOrder(ticket.serial)))
         else:
             ticket.future.cancel()
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import signal
+import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import FrameType, TracebackType
+from typing import Any, Final
 
 from ...clock import SYSTEM_CLOCK, Clock
 from ...ids import token
-from ..stop_signals import Signals
 from .orphan_guard import kill_group
 from .parent import SUPERVISOR_VARIABLE, WORKER_ID_VARIABLE
 
@@ -75,7 +77,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until every worker has stopped; return 0 if all stopped cleanly. Main thread only, for signals."""
-        with Signals((*_STOP_SIGNALS, signal.SIGCHLD)) as signals:
+        with StopSignals((*_STOP_SIGNALS, signal.SIGCHLD)) as signals:
             while (pause := self.step()) is not None:
                 if set(signals.wait(pause)) & set(_STOP_SIGNALS):
                     self._on_stop_signal()
@@ -198,3 +200,46 @@ def describe_exit(code: int) -> str:
         return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"was killed by signal {-code}"
+
+
+class StopSignals:
+    """Waits for the given signals inside a `with` block. Main thread only.
+
+    None is lost between a check and a sleep, and no handler interrupts other code.
+    """
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = tuple(numbers)
+        self._before: dict[int, Any] = {}
+        self._wakeup_before = -1
+
+    def __enter__(self) -> StopSignals:
+        self._inlet, self._outlet = socket.socketpair()
+        self._inlet.setblocking(False)
+        self._outlet.setblocking(False)
+        # The interpreter's C handler writes each number here at once, so a wait that begins later still sees it.
+        self._wakeup_before = signal.set_wakeup_fd(self._inlet.fileno(), warn_on_full_buffer=False)
+        for number in self._numbers:
+            self._before[number] = signal.signal(number, _taken)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        self._inlet.close()
+        self._outlet.close()
+
+    def wait(self, seconds: float) -> list[int]:
+        """Return the signals received, oldest first; empty after a timeout."""
+        select.select([self._outlet], [], [], max(0.0, seconds))
+        try:
+            return list(self._outlet.recv(4096))
+        except BlockingIOError:
+            return []
+
+
+def _taken(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the number has been written to the socket already."""

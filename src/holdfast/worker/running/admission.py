@@ -29,14 +29,14 @@ _AFTER_AN_ERROR: Final = 1 * SECOND
 _SOON: Final = SECOND // 20
 
 
-class _Stored(Reads, Writes, Protocol):
+class ReadsAndWrites(Reads, Writes, Protocol):
     """A store with async reads and writes."""
 
 
 class AdmissionCheck:
     """Asks the store whether a job may start."""
 
-    def __init__(self, store: _Stored, random: Callable[[], float], outage: Outage | None = None) -> None:
+    def __init__(self, store: ReadsAndWrites, random: Callable[[], float], outage: Outage | None = None) -> None:
         self._store = store
         self._random = random
         self._outage = outage

@@ -19,9 +19,9 @@ from ...model.outcomes import Done, Failed, Outcome
 from ...model.values import is_reference
 from ...rules.failure import error_text
 from ...streams.capture import capture
-from ...streams.outlet import Outlet
-from ...tasks.connections import DJANGO, close_stale_async_connections
+from ...streams.writer import FrameBuffer
 from ...tasks.context import Context, JobInfo, SyncContext
+from ...tasks.django_connections import DJANGO, close_stale_async_connections
 from ...tasks.functions import is_async
 from ...tasks.middleware import Crossing, Middleware, context_of, names_of, wrap
 from ...tasks.task import Task
@@ -55,14 +55,14 @@ class Executor:
         middleware: Sequence[Middleware] = (),
         *,
         inputs: Inputs,
-        doorkeeper: AdmissionCheck,
+        admission: AdmissionCheck,
         is_leased: Callable[[], bool] = lambda: True,
     ) -> None:
         """`is_leased` says whether the worker's lease is valid by its own clock."""
         self._app = app
         self._is_leased = is_leased
         self._inputs = inputs
-        self._admission = doorkeeper
+        self._admission = admission
         self._outcome_rules = outcome_rules
         self._threads = threads
         self._children = children
@@ -124,9 +124,9 @@ class Executor:
             # Until now its run referred to it; a task without a reference may be garbage-collected while it runs.
             self._abandoned.add(task)
             task.add_done_callback(self._abandoned.discard)
-        if run.stop.outlet is not None and run.stop.outlet.is_closed:
+        if run.stop.buffer is not None and run.stop.buffer.is_closed:
             # The handler has ended; only the rest of its stream does not reach the store.
-            run.stop.outlet.abandon()
+            run.stop.buffer.abandon()
         else:
             self._end(run, self._outcome_rules.stopped)
 
@@ -137,26 +137,26 @@ class Executor:
         except Exception as error:
             logger.exception("the outcome of job %s (%s) could not be determined", run.job.id, run.job.task)
             outcome = Failed("unrecordable", error_text(error))
-        if run.stop.outlet is None:
+        if run.stop.buffer is None:
             self._finished(run, outcome)
         else:
             self._finish_stream(run, outcome)
 
     def _finish_stream(self, run: Run, outcome: Outcome | None) -> None:
         """Store the run's stream before its outcome, which closes the stream."""
-        outlet: Outlet = run.stop.outlet
-        if outlet.is_closed:
+        buffer: FrameBuffer = run.stop.buffer
+        if buffer.is_closed:
             return
         if outcome is None:
-            outlet.abandon()
-        if (rest := outlet.finish()) is None:
+            buffer.abandon()
+        if (rest := buffer.finish()) is None:
             self._conclude_stream(run, outcome)
         else:
             loop = asyncio.get_running_loop()
             rest.add_done_callback(lambda _: loop.call_soon_threadsafe(self._conclude_stream, run, outcome))
 
     def _conclude_stream(self, run: Run, outcome: Outcome | None) -> None:
-        failure = run.stop.outlet.failure
+        failure = run.stop.buffer.failure
         if failure is not None and isinstance(outcome, Done):
             outcome = self._outcome_rules.raised(run, failure)
         self._finished(run, outcome)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from ...clock import Clock
-from ...errors import HoldfastError, InvalidInput, NotAwaited, StorageError
-from ...model.outcomes import Cancelled, Done, Expired, Failed, Finish, Outcome, Released, Retry, Snoozed
+from ...errors import HoldfastError, NotAwaited
+from ...model.outcomes import Cancelled, Done, Expired, Failed, Outcome, Released, Retry, Snoozed
 from ...outcomes import JobOutcome
 from ...rules import retry
 from ...rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
@@ -161,34 +161,3 @@ def _hidden(run: Run, failure: Failure) -> Failure:
 
 def _described(error: dict[str, str]) -> dict[str, str]:
     return {"type_name": error["type"], "message": error["message"], "frames": error["traceback"]}
-
-
-_UNRECORDABLE: Final = "unrecordable"
-
-
-def is_refusal(error: Exception) -> bool:
-    """Return True if the store rejected a value, rather than being down, full or busy."""
-    return not isinstance(error, HoldfastError) or isinstance(error, InvalidInput) or type(error) is StorageError
-
-
-async def record_one_by_one(
-    finishes: Sequence[Finish], record: Callable[[Finish], Awaitable[object]]
-) -> tuple[list[Finish], Exception | None]:
-    """Record the outcomes of a refused batch one by one, so that only the refused job fails.
-
-    Return the outcomes still to be recorded, and the error other than a refusal that stopped this, if any.
-    """
-    kept: list[Finish] = []
-    for at, finish in enumerate(finishes):
-        try:
-            await record(finish)
-        except Exception as error:
-            if not is_refusal(error) or _is_unrecordable(finish):
-                return [*kept, *finishes[at:]], error
-            logger.error("the outcome of job %s cannot be stored (%s); it fails instead", finish.id, error)
-            kept.append(Finish(finish.id, finish.epoch, Failed(_UNRECORDABLE, error_text(error))))
-    return kept, None
-
-
-def _is_unrecordable(finish: Finish) -> bool:
-    return isinstance(finish.outcome, Failed) and finish.outcome.kind == _UNRECORDABLE

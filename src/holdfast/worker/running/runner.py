@@ -4,46 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ...clock import SECOND, Clock
 from ...model.jobs import Claimed
-from ...model.limits import ActiveLimits
-from ...model.outcomes import (  # fmt: skip
-    Cancelled,
-    Done,
-    Expired,
-    Failed,
-    Finish,
-    Outcome,
-    Parked,
-    Released,
-    Rerouted,
-    Retry,
-    Snoozed,
-    Suspended,
-    Throttled,
-)
+from ...model.outcomes import Done, Expired, Finish, Outcome, Released
 from ...model.webhooks import TASK as DELIVER
 from ...model.workers import Owned
-from ...rules import retry
-from ...storage.ops.routing.affinities import Routing
 from ...tasks.task import Task
-from ...telemetry import Tally
-from ..claiming.affinities import LoadedAffinities
-from ..claiming.claimer import Claimer
-from ..claiming.queue_defaults import QueueDefaults
+from ...telemetry import RunTally
+from ..claiming.capacity import Capacity, LoadedAffinities, open_routes, rerouted, routing_of
+from ..claiming.outcomes import OutcomeQueue
 from ..claiming.routes import ServedRoutes
-from ..claiming.target import Capacity
-from ..lease import FENCE_GRACE
-from ..settings import WorkerSettings
+from ..settings import FENCE_GRACE, WorkerSettings
+from ..state import WorkerState
 from .deadlines import Deadline, DeadlineTimer
-from .executor import Executor, is_importable, is_isolated
+from .executor import Executor, Finished, is_importable, is_isolated
 from .job_log import logger as jobs_log
 from .job_log import report
-from .runs import Run, Runs
+from .runs import Run, Runs, count_runs
 from .threads import ThreadPool
 
 logger: Final = logging.getLogger("holdfast.worker")
@@ -55,14 +35,8 @@ _NOT_OURS: Final = frozenset({"lost", "fenced"})
 # Each is a process of its own, with its own memory. One at a time, a hundred jobs of half a second took 55 s.
 _SUSPECTS_AT_ONCE: Final = 4
 
-_ENDS: Final[Mapping[type, str]] = {
-    Done: "succeeded", Retry: "retried", Failed: "failed", Snoozed: "snoozed", Suspended: "suspended",
-    Throttled: "throttled", Parked: "parked", Released: "released", Rerouted: "rerouted", Cancelled: "cancelled",
-    Expired: "expired",
-}  # fmt: skip
 
-
-class Aside(Protocol):
+class BatchedJobs(Protocol):
     """Jobs that this worker owns and that are not run one by one."""
 
     def has(self, job_id: str, epoch: int) -> bool: ...
@@ -75,91 +49,91 @@ class JobRunner:
 
     def __init__(
         self,
-        worker_id: str,
+        state: WorkerState,
         settings: WorkerSettings,
         tasks: Mapping[str, Task[Any, Any]],
         routes: ServedRoutes,
+        outcomes: OutcomeQueue,
         deadlines: DeadlineTimer,
         threads: ThreadPool,
+        *,
         clock: Clock,
+        executor: Callable[[Finished], Executor],
+        batched: BatchedJobs,
+        tally: RunTally,
+        on_idle: Callable[[], None],
+        limit: int | None = None,
     ) -> None:
-        self.id = worker_id
+        """`limit` is the number of jobs to claim at all; None is without limit."""
         self.runs: Final = Runs()
-        self.closing = False
-        self.fenced = False
-        self.standing = ActiveLimits()
-        self.shares: dict[str, int] = {}
-        """Jobs that this worker may run at once, for queues with a total."""
-        self.defaults: Final = QueueDefaults()
-        self.suspects_wait = False
-        """True if suspects wait that only an idle worker may take."""
+        self._state = state
         self._settings = settings
         self._tasks = tasks
         self._routes = routes
+        self._outcomes = outcomes
         self._deadlines = deadlines
         self._threads = threads
         self._clock = clock
+        self._batched = batched
+        self._tally = tally
+        self._on_idle = on_idle
+        self._left = limit
         self._loop = asyncio.get_running_loop()
         # A webhook delivery runs no user code: it cannot have crashed a worker.
         self._isolates = all(is_importable(task) for name, task in tasks.items() if task.fn and name != DELIVER)
         self._alone = False
         self._unknown: set[tuple[str, int]] = set()
         self.affinities: Final = LoadedAffinities(settings, clock)
-        self.claimer: Claimer
-        self.executor: Executor
-        self.aside: Aside | None = None
-        self.tally = Tally()
-        self.on_idle: Callable[[], None] = lambda: None
+        self.executor: Final = executor(self.finished)
 
     # -- claiming
 
     def room(self) -> Capacity | None:
         """Return the capacity now. Suspects: a few, each in a process of its own, or one on an idle worker."""
         free = self._settings.concurrency - len(self.runs)
-        if self.closing or self.fenced or self._alone or self._threads.exhausted or free <= 0:
+        if self._left is not None:
+            free = min(free, self._left)
+        state = self._state
+        if state.closing or state.fenced or self._alone or self._threads.exhausted or free <= 0:
             return None
-        routes, parts = self._open_routes(free)
+        routes, parts = open_routes(self._routes, state.shares, (run.job.queue for run in self.runs), free)
         if routes is None:
             return None
+        routing = routing_of(self._routes, self.affinities.hold, self.affinities.known)
         if self._isolates:
             suspects = max(0, min(free, _SUSPECTS_AT_ONCE - self.runs.suspects))
-            return Capacity(free, routes, suspects=suspects, parts=parts, routing=self._routing())
-        if not self.suspects_wait:
-            return Capacity(free, routes, parts=parts, routing=self._routing())
-        return None if self.runs else Capacity(1, routes, suspects=1, alone=True, parts=parts, routing=self._routing())
+            return Capacity(free, routes, suspects=suspects, parts=parts, routing=routing)
+        if not state.suspects_wait:
+            return Capacity(free, routes, parts=parts, routing=routing)
+        return None if self.runs else Capacity(1, routes, suspects=1, alone=True, parts=parts, routing=routing)
 
-    def _routing(self) -> Routing | None:
-        """Return the claim's routing data; None unless routes have an affinity or name this worker."""
-        routes = self._routes
-        if not routes.affinities and not routes.own:
-            return None
-        return Routing(self.affinities.hold(), routes.affinities, routes.own, self.affinities.known)
+    def has_room(self) -> bool:
+        """Return True if jobs could be claimed now."""
+        return self.room() is not None
 
     def others_wait(self, they_do: bool) -> None:
+        """Note whether jobs wait whose affinity has no place here now."""
         self.affinities.others_wait = they_do
-
-    def _open_routes(self, free: int) -> tuple[str | None, tuple[tuple[str, int], ...]]:
-        """Return the routes to claim from; None if every queue's share is used up."""
-        if not self.shares:
-            return self._routes.current(), ()
-        return self._routes.beside(Counter(run.job.queue for run in self.runs), self.shares, free)
 
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
         """Start the claimed jobs."""
         taken_at = self._clock.monotonic()
+        if self._left is not None:
+            self._left -= len(jobs)
+        state, outcomes = self._state, self._outcomes
         tasks = {name: self._tasks.get(name) for name in {job.task for job in jobs}}
         for job in jobs:
             task = tasks[job.task]
-            if self.closing or self.fenced:
+            if state.closing or state.fenced:
                 # The claim was under way when the worker was stopped.
-                reason = "shutdown" if self.closing else "fenced"
-                self.claimer.submit(Finish(job.id, job.epoch, Released(reason, began=False)))
+                reason = "shutdown" if state.closing else "fenced"
+                outcomes.submit(Finish(job.id, job.epoch, Released(reason, began=False)))
             elif job.time_left is not None and job.time_left <= 0:
-                self.claimer.submit(Finish(job.id, job.epoch, Expired()))
+                outcomes.submit(Finish(job.id, job.epoch, Expired()))
             elif task is None or task.fn is None:
                 self._reroute(job)
             else:
-                self._start(Run(self.defaults.fill(job, task), task, claim, taken_at, self.id))
+                self._start(Run(state.defaults.fill(job, task), task, claim, taken_at, state.id))
         self.affinities.known = self.affinities.resident
 
     def _start(self, run: Run) -> None:
@@ -174,9 +148,7 @@ class JobRunner:
     def _reroute(self, job: Claimed) -> None:
         """Send a job whose task is unknown here to workers that have the task."""
         logger.warning("job %s wants task %r, which is not here; it is left to workers that have it", job.id, job.task)
-        route = self._routes.find(job.route, job.queue).requiring(f"task:{job.task}")
-        limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, self._clock.now())
-        self.claimer.submit(Finish(job.id, job.epoch, Rerouted(route, "no_handler", limit)))
+        self._outcomes.submit(Finish(job.id, job.epoch, rerouted(job, self._routes, self._clock.now())))
 
     # -- ending
 
@@ -189,26 +161,22 @@ class JobRunner:
             self._deadlines.forget(run.deadline)
             run.deadline = None
         if outcome is not None:
-            self.claimer.finished(run, outcome)
+            self._outcomes.finished(run.job, outcome)
             seconds = self._clock.monotonic() - run.taken_at
-            self.ended(run.job, type(outcome), seconds)
+            count_runs(self._tally, run.job, type(outcome), seconds)
             if type(outcome) is not Done or jobs_log.isEnabledFor(logging.INFO):
                 report(run, outcome, seconds, self._clock)
         else:
-            self.claimer.wake.set()
+            self._outcomes.wake.set()
         if run.stop.loaded is not None:
             self.affinities.set_loaded(run.stop.loaded)
         if self.affinities.ended(run.job.id, run.job.epoch):
-            self.claimer.request_claim()
+            self._outcomes.request_claim()
         if run.job.suspect:
             # Only a few suspects are claimed at a time, so there may be more.
-            self.claimer.request_claim()
+            self._outcomes.request_claim()
         if not self.runs:
-            self.on_idle()
-
-    def ended(self, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
-        """Count runs that ended with that outcome."""
-        self.tally.count(job.queue, job.task, _ENDS[kind], seconds, n)
+            self._on_idle()
 
     def stop_run(self, run: Run, reason: str) -> None:
         """Ask a handler to end, and give it up if it has not after the grace period."""
@@ -244,8 +212,7 @@ class JobRunner:
     def stop_all(self, reason: str) -> None:
         for run in self.runs:
             self.stop_run(run, reason)
-        if self.aside is not None:
-            self.aside.stop(reason)
+        self._batched.stop(reason)
 
     def _give_up(self, run: Run) -> None:
         if run in self.runs:
@@ -289,12 +256,12 @@ class JobRunner:
         self.stop_lost_and_cancelled(owned, asked_at)
         unknown = set()
         for item in owned:
-            if self.runs.get(item.id, item.epoch) or (self.aside is not None and self.aside.has(item.id, item.epoch)):
+            if self.runs.get(item.id, item.epoch) or self._batched.has(item.id, item.epoch):
                 continue
-            if item.claim not in self.claimer.in_flight and not self.claimer.is_recording(item.id, item.epoch):
+            if item.claim not in self._outcomes.in_flight and not self._outcomes.is_recording(item.id, item.epoch):
                 unknown.add((item.id, item.epoch))
         # Unknown twice: the first time its outcome may have been recorded since the query started.
         for job_id, epoch in unknown & self._unknown:
             logger.warning("job %s was claimed for this worker but never arrived; handed back", job_id)
-            self.claimer.submit(Finish(job_id, epoch, Released("orphan", began=False)))
+            self._outcomes.submit(Finish(job_id, epoch, Released("orphan", began=False)))
         self._unknown = unknown

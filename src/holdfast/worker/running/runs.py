@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from ...model.jobs import Claimed
+from ...model.outcomes import (  # fmt: skip
+    Cancelled,
+    Done,
+    Expired,
+    Failed,
+    Outcome,
+    Parked,
+    Released,
+    Rerouted,
+    Retry,
+    Snoozed,
+    Suspended,
+    Throttled,
+)
 from ...tasks.context import Stop
 from ...tasks.task import Task
+from ...telemetry import RunTally
 from .deadlines import Deadline
+
+_ENDS: Final[Mapping[type, str]] = {
+    Done: "succeeded", Retry: "retried", Failed: "failed", Snoozed: "snoozed", Suspended: "suspended",
+    Throttled: "throttled", Parked: "parked", Released: "released", Rerouted: "rerouted", Cancelled: "cancelled",
+    Expired: "expired",
+}  # fmt: skip
 
 
 class Run:
@@ -64,6 +85,11 @@ class Runs:
 
     def __len__(self) -> int:
         return len(self._running)
+
+
+def count_runs(tally: RunTally, job: Claimed, kind: type[Outcome], seconds: float, n: int = 1) -> None:
+    """Count runs of the job's task that ended with that kind of outcome."""
+    tally.count(job.queue, job.task, _ENDS[kind], seconds, n)
 
 
 def _nothing() -> None:

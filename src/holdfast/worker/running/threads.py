@@ -16,7 +16,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
-from ...tasks.connections import close_stale_connections
+from ...tasks.django_connections import close_stale_connections
 from ...tasks.middleware import without_exit
 
 logger: Final = logging.getLogger("holdfast.worker")

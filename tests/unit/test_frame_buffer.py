@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import HoldfastError, LeaseLost, StorageError, StreamFull
 from holdfast.model.streams import MAX_FRAMES, Appended, Draft, Progress
-from holdfast.streams.outlet import BUFFERED_SECONDS, Outlet
+from holdfast.streams.writer import BUFFERED_SECONDS, FrameBuffer
 from holdfast.tasks.context import JobInfo, Stop
 
 INFO = JobInfo("job", "task", "default", "", 1, 5, 0, 1, 0, worker="w")
@@ -21,21 +21,21 @@ class Desk:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.woken = 0
-        self.outlets: set[Outlet] = set()
+        self.buffers: set[FrameBuffer] = set()
 
     def wake(self) -> None:
         self.woken += 1
 
-    def enlist(self, outlet: Outlet) -> None:
-        self.outlets.add(outlet)
+    def enlist(self, buffer: FrameBuffer) -> None:
+        self.buffers.add(buffer)
 
-    def forget(self, outlet: Outlet) -> None:
-        self.outlets.discard(outlet)
+    def forget(self, buffer: FrameBuffer) -> None:
+        self.buffers.discard(buffer)
 
 
-def outlet() -> tuple[Outlet, Any]:
+def buffer() -> tuple[FrameBuffer, Any]:
     desk: Any = Desk()
-    return Outlet(desk, INFO, Stop()), desk
+    return FrameBuffer(desk, INFO, Stop()), desk
 
 
 def word(text: str = "x", **fields: Any) -> Draft:
@@ -43,7 +43,7 @@ def word(text: str = "x", **fields: Any) -> Draft:
 
 
 def test_what_is_said_within_moments_shares_a_batch_and_wakes_the_desk_once() -> None:
-    out, desk = outlet()
+    out, desk = buffer()
     for n in range(5):
         out.put(word(str(n)))
     assert desk.woken == 1
@@ -56,7 +56,7 @@ def test_what_is_said_within_moments_shares_a_batch_and_wakes_the_desk_once() ->
 
 
 def test_a_frame_does_not_wait_for_the_progress_before_it() -> None:
-    out, desk = outlet()
+    out, desk = buffer()
     out.put(word())
     out.take(100.0)
     out.settle(Appended(1, 0))
@@ -69,7 +69,7 @@ def test_a_frame_does_not_wait_for_the_progress_before_it() -> None:
 
 
 def test_a_batch_is_sent_again_as_it_was_until_it_is_settled() -> None:
-    out, _ = outlet()
+    out, _ = buffer()
     out.put(word("a"))
     first = out.take(1.0)
     out.put(word("b"))
@@ -81,7 +81,7 @@ def test_a_batch_is_sent_again_as_it_was_until_it_is_settled() -> None:
 
 
 def test_the_store_is_asked_ever_less_often_and_not_at_all_for_a_run_that_is_fenced() -> None:
-    out, _ = outlet()
+    out, _ = buffer()
     out.put(word())
     waits = []
     for _ in range(8):
@@ -98,7 +98,7 @@ def test_the_store_is_asked_ever_less_often_and_not_at_all_for_a_run_that_is_fen
 
 
 def test_a_flush_waits_for_what_was_said_before_it_and_for_no_more() -> None:
-    out, _ = outlet()
+    out, _ = buffer()
     assert out.flush() is None
     out.put(word("a"))
     flushed = out.flush()
@@ -112,7 +112,7 @@ def test_a_flush_waits_for_what_was_said_before_it_and_for_no_more() -> None:
 
 
 def test_whoever_says_too_much_at_once_is_given_something_to_wait_for_and_what_is_captured_is_dropped() -> None:
-    out, _ = outlet()
+    out, _ = buffer()
     answers = [out.put(word()) for _ in range(2_000)]
     assert answers[-2] is None
     assert answers[-1] is not None
@@ -122,7 +122,7 @@ def test_whoever_says_too_much_at_once_is_given_something_to_wait_for_and_what_i
 
 
 def test_refused_frames_are_told_to_the_handler_or_at_the_end_of_its_run() -> None:
-    out, _ = outlet()
+    out, _ = buffer()
     out.put(word())
     out.take(1.0)
     out.settle(Appended(MAX_FRAMES, 0, refused=1))
@@ -135,7 +135,7 @@ def test_refused_frames_are_told_to_the_handler_or_at_the_end_of_its_run() -> No
 
 def test_a_store_that_fails_for_good_fails_the_run_but_a_lost_lease_is_told_elsewhere() -> None:
     for error, fails in ((StorageError("broken"), True), (LeaseLost("gone"), False)):
-        out, _ = outlet()
+        out, _ = buffer()
         out.put(word())
         rest = out.finish()
         out.take(1.0)
@@ -146,29 +146,29 @@ def test_a_store_that_fails_for_good_fails_the_run_but_a_lost_lease_is_told_else
 
 
 def test_a_run_that_has_ended_says_nothing_more_and_is_forgotten_when_all_is_stored() -> None:
-    out, desk = outlet()
+    out, desk = buffer()
     out.put(word())
     rest = out.finish()
     with pytest.raises(LeaseLost):
         out.put(word())
     with pytest.raises(LeaseLost):
         out.tell(Progress(percent=1.0))
-    assert desk.outlets == {out}
+    assert desk.buffers == {out}
     out.take(1.0)
     out.settle(Appended(1, 0))
     assert rest is not None
     assert rest.done()
-    assert desk.outlets == set()
-    silent, _ = outlet()
+    assert desk.buffers == set()
+    silent, _ = buffer()
     assert silent.finish() is None
 
 
 def test_what_is_abandoned_keeps_nobody_waiting() -> None:
-    out, desk = outlet()
+    out, desk = buffer()
     out.put(word())
     rest = out.finish()
     out.abandon()
     assert rest is not None
     assert rest.done()
-    assert desk.outlets == set()
+    assert desk.buffers == set()
     assert isinstance(out._error, HoldfastError)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.outbound.client import Client
-from holdfast.outbound.line import Line
+from holdfast.outbound.client import HttpClient
+from holdfast.outbound.network import LoopStream
 from holdfast.outbound.policy import Policy
 from tests.patience import SOON
 from tests.unit.http_kit import answer
@@ -41,11 +41,11 @@ class Peer:
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[tuple[Peer, Client]]:
+async def listening() -> AsyncIterator[tuple[Peer, HttpClient]]:
     peer = Peer()
     server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
     peer.port = server.sockets[0].getsockname()[1]
-    client = Client(Policy(allow_http=True, allow_private=("127.0.0.0/8",), ports=(peer.port,)))
+    client = HttpClient(Policy(allow_http=True, allow_private=("127.0.0.0/8",), ports=(peer.port,)))
     try:
         yield peer, client
     finally:
@@ -92,14 +92,14 @@ def test_a_connection_that_its_peer_ended_while_it_rested_is_not_used_again(
 
 def test_what_comes_unasked_ends_a_connection_that_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: asyncio.Queue[None] = asyncio.Queue()
-    received = Line.data_received
+    received = LoopStream.data_received
 
-    def data_received(line: Line, data: bytes) -> None:
+    def data_received(line: LoopStream, data: bytes) -> None:
         received(line, data)
         if b"forged" in data:
             heard.put_nowait(None)
 
-    monkeypatch.setattr(Line, "data_received", data_received)
+    monkeypatch.setattr(LoopStream, "data_received", data_received)
 
     async def test() -> None:
         async with listening() as (peer, client):
@@ -124,10 +124,10 @@ def test_a_body_that_fills_every_buffer_arrives_whole() -> None:
 
 
 def _tell(monkeypatch: pytest.MonkeyPatch, ends: asyncio.Queue[None]) -> None:
-    ended = Line.eof_received
+    ended = LoopStream.eof_received
 
-    def eof_received(line: Line) -> None:
+    def eof_received(line: LoopStream) -> None:
         ended(line)
         ends.put_nowait(None)
 
-    monkeypatch.setattr(Line, "eof_received", eof_received)
+    monkeypatch.setattr(LoopStream, "eof_received", eof_received)

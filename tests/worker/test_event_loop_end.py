@@ -10,14 +10,14 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.worker import lifespan
-from holdfast.worker.lifespan import run_to_its_end
+from holdfast.runtime import running
+from holdfast.runtime.running import run_to_its_end
 from tests.patience import SOON
 
 
 @pytest.fixture(autouse=True)
 def _is_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifespan, "_LAST_CHANCE", 0.1)
+    monkeypatch.setattr(running, "_LAST_CHANCE", 0.1)
 
 
 async def refuses_to_end() -> None:

@@ -13,7 +13,7 @@ import pytest
 from holdfast import Fail, Park, Snooze, Throttle
 from holdfast.outcomes import DeliveryFailed
 from holdfast.rules.failure import FailureClass
-from holdfast.worker.outbox.courier import answer_of, failure_of
+from holdfast.worker.outbox.delivery import answer_of, failure_of
 
 
 class Carrier(Exception):

@@ -1,13 +1,82 @@
-"""Affinities that a worker has loaded: those of its most recent jobs, up to its limit."""
+"""Number and kind of jobs that a worker can take now, and the affinities that it has loaded."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ...clock import SECOND, Clock
+from ...model.jobs import Claimed
+from ...model.limits import ActiveLimits
+from ...model.outcomes import Rerouted
+from ...rules import retry
 from ...rules.routing import Hold, loaded
+from ...storage.ops.jobs.claims import ClaimRequest
+from ...storage.ops.routing.affinities import Routing
 from ..settings import WorkerSettings
+from .routes import ServedRoutes
+
+
+class Capacity:
+    """Number and kind of jobs that fit, and the routes to claim from."""
+
+    __slots__ = ("alone", "n", "parts", "routes", "routing", "suspects")
+
+    def __init__(
+        self,
+        n: int,
+        routes: str,
+        suspects: int = 0,
+        alone: bool = False,
+        parts: tuple[tuple[str, int], ...] = (),
+        routing: Routing | None = None,
+    ) -> None:
+        self.n = n
+        self.routes = routes
+        self.suspects = suspects
+        self.alone = alone
+        self.parts = parts
+        self.routing = routing
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.alone and not self.parts and self.routing is None
+
+    def request(self, owner: str, token: str, standing: ActiveLimits, beyond: str | None = None) -> ClaimRequest:
+        """Return a claim for this capacity; see `ClaimPosition` for `beyond`."""
+        return ClaimRequest(
+            owner=owner,
+            token=token,
+            routes=self.routes,
+            n=self.n,
+            suspects=self.suspects,
+            alone=self.alone,
+            standing=standing,
+            parts=self.parts,
+            routing=self.routing,
+            beyond=beyond,
+        )
+
+
+def open_routes(
+    routes: ServedRoutes, shares: Mapping[str, int], running: Iterable[str], free: int
+) -> tuple[str | None, tuple[tuple[str, int], ...]]:
+    """Return the routes to claim from; None if every queue's share is used up. `running` are queues of running jobs."""
+    return routes.beside(Counter(running), shares, free) if shares else (routes.current(), ())
+
+
+def routing_of(routes: ServedRoutes, hold: Callable[[], Hold], known: tuple[str, ...]) -> Routing | None:
+    """Return the claim's routing data; None unless routes have an affinity or name this worker."""
+    if not routes.affinities and not routes.own:
+        return None
+    return Routing(hold(), routes.affinities, routes.own, known)
+
+
+def rerouted(job: Claimed, routes: ServedRoutes, now: int) -> Rerouted:
+    """Return the outcome of a claimed job whose task is unknown here: it is left to workers that have the task."""
+    route = routes.find(job.route, job.queue).requiring(f"task:{job.task}")
+    limit = retry.age_limit(retry.decode(job.retry), job.created_at, job.time_left, now)
+    return Rerouted(route, "no_handler", limit)
 
 
 class LoadedAffinities:

@@ -1,4 +1,4 @@
-"""The parameters and return type of a step's function, read from its annotations."""
+"""The functions of steps: their parameters and return type, read from their annotations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..values import codec
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class StepFunction:
     """A function that can be a step."""
 
     called: str
@@ -50,13 +50,13 @@ class Shape:
         return codec.read(self.decoder, "null" if text is None else text, what)
 
 
-def shape_of(fn: Callable[..., Any], contexts: tuple[type, ...]) -> Shape:
+def step_function(fn: Callable[..., Any], contexts: tuple[type, ...]) -> StepFunction:
     """Return the shape of a function, which is read once."""
     _require_function(fn)
     try:
-        return _shape(fn, contexts)
+        return _step_function(fn, contexts)
     except TypeError:  # A callable that cannot be hashed.
-        return _shape.__wrapped__(fn, contexts)
+        return _step_function.__wrapped__(fn, contexts)
 
 
 def _require_function(fn: object) -> None:
@@ -68,13 +68,13 @@ def _require_function(fn: object) -> None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _shape(fn: Callable[..., Any], contexts: tuple[type, ...]) -> Shape:
+def _step_function(fn: Callable[..., Any], contexts: tuple[type, ...]) -> StepFunction:
     try:
         hints = read_hints(fn, contexts)
     except ConfigError:
         # Some builtins have no signature, such as set.add.
         hints = UNKNOWN
-    return Shape(_name(fn), is_async(fn), hints, result_decoder(hints.result))
+    return StepFunction(_name(fn), is_async(fn), hints, result_decoder(hints.result))
 
 
 def _name(fn: Any) -> str:

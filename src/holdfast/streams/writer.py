@@ -1,19 +1,32 @@
-"""The frames of one run that are not stored yet."""
+"""Writes the frames of all runs of this process to the store, on one thread that lives while a stream is open.
+
+Each run has a buffer of frames that are not stored yet. Everything that is due is written in one commit, for any number
+of runs.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
 from ..errors import HoldfastError, LeaseLost, NotFound, StreamFull
 from ..ids import token
 from ..model.streams import MAX_FRAMES, Appended, Batch, Draft, Progress
+from ..storage.forking import renew_after_fork
+from ..storage.ops import streams
+from ..storage.port import Op, Store
 from ..tasks.context import JobInfo, Stop
+from .calls import buffer_of
 
 if TYPE_CHECKING:
+    from ..durable.calls import Durable
     from .capture import Sink
-    from .desk import FrameWriter
 
+logger: Final = logging.getLogger("holdfast.streams")
 BUFFERED_SECONDS: Final = 0.02
 """Seconds that a frame waits at most for others to share its commit."""
 _PROGRESS_SECONDS: Final = 0.25
@@ -28,7 +41,105 @@ _CAPTURED: Final = 4
 _TOO_LATE: Final = frozenset({"lost", "fenced"})
 
 
-class Outlet:
+class FrameWriter:
+    """Writes the frames of one app's runs."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        self._store = store
+        self.renew_after_fork()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """Start empty in a forked child, which has neither the parent's runs nor its thread."""
+        # Re-entrant: a finaliser may print while its thread holds the lock, and the output may be captured.
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._buffers: dict[FrameBuffer, None] = {}
+        self._thread: threading.Thread | None = None
+
+    def open(self, info: JobInfo, stop: Stop) -> FrameBuffer:
+        return FrameBuffer(self, info, stop)
+
+    # -- called under the lock
+
+    def wake(self) -> None:
+        """Wake the thread, or start it: there is something to store."""
+        self._changed.notify_all()
+
+    def enlist(self, buffer: FrameBuffer) -> None:
+        self._buffers[buffer] = None
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="holdfast-streams", daemon=True)
+            self._thread.start()
+
+    def forget(self, buffer: FrameBuffer) -> None:
+        self._buffers.pop(buffer, None)
+        self._changed.notify_all()
+
+    # -- the thread
+
+    def _serve(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            # No caller may wait forever for a thread that has ended.
+            logger.exception("the streams of this process failed")
+            with self.lock:
+                self._thread = None
+                for buffer in list(self._buffers):
+                    buffer.fail(HoldfastError(f"the stream failed: {error!r}"))
+
+    def _work(self) -> None:
+        while taken := self._take():
+            buffers = list(taken)
+            answers = self._write(list(taken.values()))
+            with self.lock:
+                now = time.monotonic()
+                for buffer, answer in zip(buffers, answers, strict=True):
+                    if answer is None:
+                        buffer.postpone(now)
+                    else:
+                        buffer.settle(answer)
+
+    def _take(self) -> dict[FrameBuffer, Batch]:
+        """Wait until batches are due and return them; return nothing when the thread may end."""
+        with self.lock:
+            while self._buffers:
+                now = time.monotonic()
+                times = {buffer: due for buffer in self._buffers if (due := buffer.due()) is not None}
+                if taken := {buffer: buffer.take(now) for buffer, due in times.items() if due <= now}:
+                    return taken
+                self._changed.wait(min(times.values()) - now if times else None)
+            self._thread = None
+            return {}
+
+    def _write(self, batches: Sequence[Batch]) -> list[Appended | HoldfastError | None]:
+        """Return one result for each batch; None if it is to be tried again."""
+        try:
+            store = self._store()
+            answers = store.write(_append(batches))
+            store.outage.passed()
+            return [*answers]
+        except Exception as error:
+            if isinstance(error, HoldfastError) and error.retryable:
+                if not self._store().outage.covers("the streams of jobs", error):
+                    logger.warning("the frames of %d jobs are not stored yet (%s); retrying", len(batches), error)
+                return [None] * len(batches)
+            if len(batches) > 1:
+                # One batch caused the error, and only that one shall fail.
+                return [answer for batch in batches for answer in self._write([batch])]
+            logger.exception("the frames of job %s cannot be stored", batches[0].job_id)
+            return [error if isinstance(error, HoldfastError) else HoldfastError(f"the stream failed: {error!r}")]
+
+
+def _append(batches: Sequence[Batch]) -> Op[list[Appended | HoldfastError]]:
+    may_lose_on_power_failure = not any(
+        batch.stages or not all(draft.best_effort for draft in batch.drafts) for batch in batches
+    )
+    return Op(lambda tx: streams.append(tx, batches), may_lose_on_power_failure=may_lose_on_power_failure)
+
+
+class FrameBuffer:
     """Safe from any thread. All state is under the writer's lock; the writer takes what is due from here."""
 
     def __init__(self, writer: FrameWriter, info: JobInfo, stop: Stop) -> None:
@@ -225,3 +336,15 @@ class Outlet:
                 future.set_result(None)
         if not self._is_open and self._said == self._stored:
             self._frame_writer.forget(self)
+
+
+async def restart_step(durable: Durable, step: str) -> None:
+    """Begin a step that may have run before. Most jobs have no stream: they check once per run."""
+    info, stop = durable.info, durable.stop
+    if stop.buffer is None:
+        if durable.is_inline or durable.says_nothing:
+            return
+        durable.says_nothing = not await durable.io.read(Op(lambda tx: streams.has_stream(tx, info.id), single=True))
+        if durable.says_nothing:
+            return
+    buffer_of(info, durable.app, stop).restart(step)
