@@ -125,6 +125,7 @@ PUBLIC: dict[str, Call] = {
     "flows.retry": lambda s: s.app.flows.retry(s.things["ended"]),
     "flows.set_join": lambda s: s.app.flows.set_join(s.jobs["waiting"], "any"),
     "flows.stage": lambda s: s.app.flows.stage(s.things["staged"], [s.things["edge"]], revision=_revision(s)),
+    "jobs.act": lambda s: s.app.jobs.act("hold", s.jobs["delayed"]),
     "jobs.bulk": _bulk("cancel", "ready", "delayed", "held", "keyed", "lost"),
     "jobs.cancel": lambda s: s.app.jobs.cancel(s.jobs["lost"], force=True),
     "jobs.delete": lambda s: s.app.jobs.delete(s.jobs["done"]),

@@ -29,7 +29,7 @@ update holdfast_job
    and (due = 0 or state = 'blocked' and reason not in ('dependencies', 'budget_exhausted', 'quota', 'route'))
 returning queue;
 
--- name: replay_job
+-- name: retry_job
 -- A new generation: attempts from zero, history kept, no stale result, no deadline that has passed. A live twin keeps the
 -- dedupe key.
 update holdfast_job
