@@ -134,6 +134,7 @@ PUBLIC: dict[str, Call] = {
     "jobs.hold": lambda s: s.app.jobs.hold(s.jobs["ready"]),
     "jobs.move": lambda s: s.app.jobs.move(s.jobs["ready"], "nobody"),
     "jobs.release": lambda s: s.app.jobs.release(s.jobs["held"]),
+    "jobs.reschedule": lambda s: s.app.jobs.reschedule(s.jobs["delayed"], delay=1),
     "jobs.retry": lambda s: s.app.jobs.retry(s.jobs["failed"]),
     "jobs.revoke": lambda s: s.app.jobs.revoke(s.jobs["lost"]),
     "jobs.run_now": lambda s: s.app.jobs.run_now(s.jobs["delayed"]),

@@ -130,3 +130,27 @@ def test_the_reason_for_a_dead_worker_must_be_readable(app: App, run: Run, reaso
 
 def test_a_worker_that_nobody_knows_is_not_found(run: Run) -> None:
     assert run("workers", "dead", "nobody", "--reason", "gone").exit_code == 3
+
+
+def test_a_waiting_job_is_rescheduled(app: App, run: Run) -> None:
+    ids = fill(app, 2)
+    done = run("jobs", "reschedule", *ids, "--delay", "30m", "--json")
+    assert answer(done)["results"] == [{"id": job_id, "outcome": "rescheduled"} for job_id in ids]
+    assert {job.due for job in app.jobs.find()} == {0}
+    at = run("jobs", "reschedule", ids[0], "--at", "2020-01-01T00:00:00+00:00")
+    assert (at.exit_code, at.stdout) == (0, f"{ids[0]} has a new time\n")
+    assert [job.id for job in app.jobs.find() if job.due == 1] == [ids[0]]
+    report = answer(run("jobs", "reschedule", "--filter", "label=delayed", "--delay", "1h", "--json"))
+    assert (report["changed"], report["fates"]) == (1, {"rescheduled": 1})
+    start(app)
+    refused = run("jobs", "reschedule", ids[0], "--delay", "1h")
+    assert (refused.exit_code, "only a ready or held job" in refused.stderr) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "when", [(), ("--at", "soon"), ("--at", "2030-01-01T00:00"), ("--at", "2030-01-01T00:00Z", "--delay", "1h")]
+)
+def test_a_new_time_must_be_clear(app: App, run: Run, when: tuple[str, ...]) -> None:
+    (job_id,) = fill(app, 1)
+    assert run("jobs", "reschedule", job_id, *when).exit_code in (2,)
+    assert app.audit.list() == []

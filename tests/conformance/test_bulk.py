@@ -23,8 +23,9 @@ ORDERS = {
     Action.SET_PRIORITY: Order(Action.SET_PRIORITY, priority=7),
     Action.MOVE: Order(Action.MOVE, queue="elsewhere"),
     Action.GRANT: Order(Action.GRANT, worker="w", expires=SECOND),
-    **{a: Order(a) for a in Action if a not in (Action.SET_PRIORITY, Action.MOVE, Action.GRANT)},
+    Action.RESCHEDULE: Order(Action.RESCHEDULE, delay=SECOND),
 }
+ORDERS |= {action: Order(action) for action in Action if action not in ORDERS}
 PAIRS = [(state, action) for state in JobState for action in Action]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holdfast.clock import SECOND
@@ -9,7 +11,7 @@ from holdfast.errors import IllegalMove, NotFound
 from holdfast.model.actions import Action, ActionResult, Order
 from holdfast.model.audit import AuditFilter
 from holdfast.model.jobs import JobState
-from holdfast.model.outcomes import Done, Lost, Suspended
+from holdfast.model.outcomes import Done, Lost, Retry, Suspended
 from holdfast.model.signals import Wait
 from holdfast.rules.lifecycle import MAX_GENERATION
 from holdfast.storage.ops import audit
@@ -198,7 +200,65 @@ def test_the_priority_of_a_job_that_runs_cannot_be_changed(each_store: World) ->
         each_store.run(actions.act, placed.id, Order(Action.SET_PRIORITY, priority=7), **WHO)
 
 
-# -- cancel, replay
+# -- reschedule
+
+
+def reschedule(world: World, job_id: str, **when: int) -> ActionResult:
+    return world.run(actions.act, job_id, Order(Action.RESCHEDULE, **when), **WHO)
+
+
+def test_a_rescheduled_job_is_claimed_at_its_new_time(world: World) -> None:
+    job_id, owner = world.add(), world.worker()
+    assert reschedule(world, job_id, delay=10 * SECOND) is ActionResult.RESCHEDULED
+    job = world.job(job_id)
+    assert (job.state, job.due, job.reason, job.not_before) == (JobState.READY, 0, "delay", world.now + 10 * SECOND)
+    assert world.claim(owner) == []
+    world.clock.advance(10)
+    assert [claimed.id for claimed in world.claim(owner)] == [job_id]
+
+
+def test_a_delayed_job_is_rescheduled_to_the_past_and_is_due(world: World) -> None:
+    job_id = world.add(delay=60 * SECOND)
+    assert reschedule(world, job_id, at=world.now - SECOND) is ActionResult.RESCHEDULED
+    assert (world.job(job_id).due, world.job(job_id).reason) == (1, "new")
+    assert [claimed.id for claimed in world.claim(world.worker())] == [job_id]
+
+
+def test_a_job_that_waits_for_a_retry_is_rescheduled_and_keeps_its_attempts(each_store: World) -> None:
+    world, placed = each_store, each_store.place(JobState.READY)
+    world.finish(placed.owner, world.take_placed(placed), Retry(5 * SECOND, "{}"))
+    reschedule(world, placed.id, delay=90 * SECOND)
+    job = world.job(placed.id)
+    assert (job.reason, job.attempts, job.not_before) == ("retry", 1, world.now + 90 * SECOND)
+
+
+def test_a_held_job_keeps_its_new_time_until_it_is_released(world: World) -> None:
+    job_id = world.add()
+    world.run(actions.act, job_id, Order(Action.HOLD), **WHO)
+    assert reschedule(world, job_id, delay=10 * SECOND) is ActionResult.RESCHEDULED
+    assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.BLOCKED, "operator")
+    world.run(actions.act, job_id, Order(Action.RELEASE), **WHO)
+    assert (world.job(job_id).state, world.job(job_id).due) == (JobState.READY, 0)
+
+
+def test_a_reschedule_to_the_same_time_changes_nothing(world: World) -> None:
+    job_id, at = world.add(), world.now + 60 * SECOND
+    assert [reschedule(world, job_id, at=at) for _ in "12"] == [ActionResult.RESCHEDULED, ActionResult.ALREADY]
+    (record,) = world.read(audit.list_audit, AuditFilter())
+    assert (record.action, json.loads(record.after or "")) == ("job.reschedule", {"outcome": "rescheduled", "at": at})
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.READY])
+def test_only_a_job_that_waits_for_its_time_can_be_rescheduled(each_store: World, state: JobState) -> None:
+    placed = each_store.place(state)
+    each_store.sql("update holdfast_job set reason = 'dependencies' where id = :id and state = 'blocked'", id=placed.id)
+    row = each_store.row(placed.id)
+    with pytest.raises(IllegalMove, match="only a ready or held job"):
+        reschedule(each_store, placed.id, delay=SECOND)
+    assert each_store.row(placed.id) == row
+
+
+# -- cancel, retry
 
 
 @pytest.mark.parametrize("force", [False, True])

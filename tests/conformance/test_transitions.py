@@ -48,6 +48,7 @@ OUTCOMES: tuple[Outcome, ...] = (
 PAIRS = [(state, event) for state in JobState for event in Event]
 KEEPS_ITS_EPOCH = {
     (JobState.RUNNING, Event.CANCEL), (JobState.READY, Event.RUN_NOW), (JobState.BLOCKED, Event.RUN_NOW),
+    (JobState.READY, Event.RESCHEDULE), (JobState.BLOCKED, Event.RESCHEDULE),
     (JobState.READY, Event.HOLD), (JobState.BLOCKED, Event.OPERATOR_RELEASE), (JobState.READY, Event.BLOCK),
     (JobState.BLOCKED, Event.BLOCK), (JobState.BLOCKED, Event.UNBLOCK), (JobState.SUSPENDED, Event.RESUME),
 }  # fmt: skip
@@ -87,6 +88,10 @@ def force_cancel(world: World, placed: Placed) -> None:
 
 def run_now(world: World, placed: Placed) -> None:
     world.run(actions.run_now, placed.id)
+
+
+def reschedule(world: World, placed: Placed) -> None:
+    world.run(actions.act, placed.id, Order(Action.RESCHEDULE, delay=SECOND), actor="me", reason="")
 
 
 def retry(world: World, placed: Placed) -> None:
@@ -137,6 +142,7 @@ ACTS: dict[Event, Act] = {
     Event.FORCE_CANCEL: force_cancel,
     Event.EXPIRE: expire,
     Event.RUN_NOW: run_now,
+    Event.RESCHEDULE: reschedule,
     Event.OPERATOR_RETRY: retry,
     Event.HOLD: hold,
     Event.OPERATOR_RELEASE: release,
@@ -228,7 +234,7 @@ def circumstances(event: Event) -> list[Act]:
             return [as_it_is, past_its_deadline, out_of_attempts, asked_to_stop]
         case Event.RUN_NOW:
             return [as_it_is, due_later]
-        case Event.OPERATOR_RELEASE:
+        case Event.OPERATOR_RELEASE | Event.RESCHEDULE:
             return [held_by_an_operator]
         case Event.BLOCK | Event.UNBLOCK | Event.SKIP:
             return [waits_for_others]

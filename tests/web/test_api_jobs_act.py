@@ -21,6 +21,7 @@ ACTIONS: list[tuple[str, dict[str, Any]]] = [
     ("run-now", {}),
     ("set-priority", {"priority": 3}),
     ("move", {"queue": "slow"}),
+    ("reschedule", {"delay": 60}),
     ("hold", {}),
     ("release", {}),
     ("revoke", {}),
@@ -98,6 +99,25 @@ def test_a_delayed_job_is_made_due(site: Site, app: holdfast.App) -> None:
     job_id = add(app, delay=60)
     assert told(act(site, job_id, "run-now")) == (True, "due", "ready")
     assert told(act(site, job_id, "run-now")) == (False, "already_due", "ready")
+
+
+def test_a_waiting_job_is_rescheduled(site: Site, app: holdfast.App) -> None:
+    job_id = add(app)
+    at = "2031-01-01T00:00:00Z"
+    answer = act(site, job_id, "reschedule", at=at)
+    assert (told(answer), answer["job"]["not_before"]) == (
+        (True, "rescheduled", "ready"),
+        "2031-01-01T00:00:00Z",
+    )
+    assert told(act(site, job_id, "reschedule", at=at)) == (False, "already", "ready")
+    assert told(act(site, job_id, "reschedule", delay=0))[:2] == (True, "rescheduled")
+    both = site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={"at": at, "delay": 1})
+    neither = site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={})
+    assert (both.status_code, neither.status_code) == (422, 422)
+    many = site.post("/jobs/actions", {"action": "reschedule", "ids": [job_id], "delay": 60})
+    assert many["fates"] == {"rescheduled": 1}
+    act(site, job_id, "cancel")
+    assert site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={"delay": 1}).status_code == 409
 
 
 def test_a_priority_is_changed(site: Site, app: holdfast.App) -> None:

@@ -186,6 +186,18 @@ def test_priority_and_queue_are_changed(site: Site, app: holdfast.App) -> None:
     assert "whole number" in acted(site, f"{path}/set-priority", priority="high")[1]
 
 
+def test_a_job_is_rescheduled(site: Site, app: holdfast.App) -> None:
+    job_id = enqueue(app)
+    path = f"/jobs/{job_id}"
+    assert f"{path}/reschedule" in forms(opened(site, path))
+    assert acted(site, f"{path}/reschedule", at="2031-01-01T00:00")[1] == "The job has a new time."
+    assert app.jobs.get(job_id).not_before == 1_924_992_000_000_000
+    assert acted(site, f"{path}/reschedule", delay="30m", at="")[1] == "The job has a new time."
+    assert "either at or delay" in acted(site, f"{path}/reschedule")[1]
+    assert "date and a time" in acted(site, f"{path}/reschedule", at="soon")[1]
+    assert "Rescheduled by local" in words(opened(site, path))
+
+
 def test_a_job_is_deleted_after_a_question(site: Site, app: holdfast.App) -> None:
     job_id = failed(app)
     assert "cannot be undone" in words(posted(site, f"/jobs/{job_id}/delete"))
@@ -331,14 +343,14 @@ def test_an_id_with_a_slash_has_a_page(site: Site, app: holdfast.App) -> None:
 
 def test_what_can_be_done_follows_from_the_state(app: holdfast.App) -> None:
     job = app.jobs.get(enqueue(app))
-    assert offered(job) == ["hold", "cancel", "set-priority", "move", "delete"]
-    assert offered(replace(job, due=0)) == ["run-now", "hold", "cancel", "set-priority", "move", "delete"]
+    assert offered(job) == ["hold", "cancel", "reschedule", "set-priority", "move", "delete"]
+    assert offered(replace(job, due=0)) == ["run-now", "hold", "cancel", "reschedule", "set-priority", "move", "delete"]
     assert offered(replace(job, state=JobState.FAILED)) == ["retry", "retry", "delete"]
     running = replace(job, state=JobState.RUNNING, owner="w")
     assert offered(running) == ["cancel", "cancel", "revoke"]
     assert offered(replace(job, state=JobState.SUSPENDED)) == ["cancel", "set-priority"]
     held = replace(job, state=JobState.BLOCKED, reason="operator")
-    assert offered(held) == ["release", "run-now", "cancel", "set-priority", "move", "delete"]
+    assert offered(held) == ["release", "run-now", "cancel", "reschedule", "set-priority", "move", "delete"]
     waiting = replace(job, state=JobState.BLOCKED, reason="dependencies")
     assert offered(waiting) == ["cancel", "set-priority", "move", "delete"]
 

@@ -286,8 +286,18 @@ def test_priority_and_move_ask_for_their_value(site: Site, app: holdfast.App) ->
     assert {app.jobs.get(one).queue for one in ids} == {"other"}
 
 
+def test_many_are_rescheduled_after_a_question(site: Site, app: holdfast.App) -> None:
+    ids = enqueue(app, 2)
+    asked = posted(site, "/jobs", action="reschedule", id=ids)
+    assert "Reschedule 2 jobs?" in words(asked) and "2 have a new time" in words(asked)
+    assert "either at or delay" in words(posted(site, "/jobs", 422, action="reschedule", id=ids, confirmed="yes"))
+    done = posted(site, "/jobs", action="reschedule", id=ids, delay="1h", confirmed="yes")
+    assert "Rescheduled: 2 jobs" in words(done)
+    assert {app.jobs.get(one).due for one in ids} == {0}
+
+
 def test_every_action_can_be_counted_for_nothing_at_all(site: Site) -> None:
-    for action in ("retry", "cancel", "delete", "run_now", "hold", "release", "set_priority", "move"):
+    for action in ("retry", "cancel", "delete", "run_now", "hold", "release", "set_priority", "move", "reschedule"):
         assert "No jobs selected" in words(posted(site, "/jobs", action=action))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -209,6 +210,24 @@ class Jobs:
     arun_now = run_now.awaiting
 
     @writes
+    def reschedule(
+        self,
+        job: Job[Any] | str,
+        *,
+        at: datetime | None = None,
+        delay: Seconds | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> Op[bool]:
+        """Give a ready or held job a new time: `at` an instant, or after a `delay`. False if it has that time.
+
+        A time in the past makes it due now. A held job keeps its new time for when it is released.
+        """
+        return self._change(job, Action.RESCHEDULE, actor, reason, at=at, delay=delay)
+
+    areschedule = reschedule.awaiting
+
+    @writes
     def delete(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[ActionResult]:
         """Remove a job and its history; a running one is asked to stop instead."""
         return self._act(job, ACTIONS[Action.DELETE], actor, reason, {})
@@ -355,6 +374,8 @@ class Jobs:
         epoch: int | None = None,
         worker: str | None = None,
         expires: Seconds | None = None,
+        at: datetime | None = None,
+        delay: Seconds | None = None,
     ) -> BulkReport:
         """Do an operator's action on many jobs: its name and its parameters are those of the method for one.
 
@@ -364,7 +385,7 @@ class Jobs:
         order = action_of(action).order(
             {
                 "priority": priority, "queue": queue, "force": force, "fresh": fresh, "owner": owner, "epoch": epoch,
-                "worker": worker, "expires": expires,
+                "worker": worker, "expires": expires, "at": at, "delay": delay,
             },
             partial=dry_run,
         )  # fmt: skip

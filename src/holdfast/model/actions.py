@@ -48,6 +48,7 @@ class Action(StrEnum):
     CANCEL = "cancel"
     DELETE = "delete"
     RUN_NOW = "run_now"
+    RESCHEDULE = "reschedule"
     SET_PRIORITY = "set_priority"
     MOVE = "move"
     HOLD = "hold"
@@ -73,6 +74,7 @@ class ActionResult(StrEnum):
     """It has ended, but its flow, or a job that waits for it, has not; nothing was changed."""
     DUE = "due"
     ALREADY_DUE = "already_due"
+    RESCHEDULED = "rescheduled"
     CHANGED = "changed"
     MOVED = "moved"
     HELD = "held"
@@ -132,6 +134,10 @@ class Order:
     """The epoch that the job must have; None is any."""
     worker: str | None = None
     expires: int | None = None
+    """Microseconds."""
+    at: int | None = None
+    """An instant, in microseconds."""
+    delay: int | None = None
     """Microseconds."""
     only_states: tuple[str, ...] | None = None
     """The states by which the jobs were chosen: a job that has left them since is not affected."""

@@ -242,6 +242,12 @@ def _run_now(job: Look, order: Order) -> ActionResult:
     return _R.DUE if mended else _R.NOT_ALLOWED
 
 
+def _reschedule(job: Look, order: Order) -> ActionResult:
+    if job.state is not _S.READY and not _is_held(job):
+        return _R.NOT_ALLOWED
+    return _R.ALREADY if order.at == job.not_before else _R.RESCHEDULED
+
+
 def _set_priority(job: Look, order: Order) -> ActionResult:
     if job.state not in (_S.READY, _S.BLOCKED, _S.SUSPENDED):
         return _R.NOT_ALLOWED
@@ -450,6 +456,34 @@ _RUN_NOW: Final = JobAction(
     place="main",
 )
 
+_RESCHEDULE: Final = JobAction(
+    verb=Action.RESCHEDULE,
+    about="""Give ready or held jobs a new time: `at` an instant, or after a `delay`.
+
+    A time in the past makes them due now. A held job keeps its new time for when it is released.""",
+    label="Reschedule",
+    past="Rescheduled",
+    preview="The jobs start at the new time, as soon as a worker is free.",
+    decide=_reschedule,
+    outcomes={_R.RESCHEDULED: Outcome("has a new time"), _R.ALREADY: Outcome("has that time already")},
+    refusal="only a ready or held job can get a new time; see: holdfast jobs explain {id}",
+    parameters=(
+        Parameter(
+            name="at",
+            kind="instant",
+            about="The time, with its zone, such as 2026-11-15T09:00+00:00.",
+            label="At, in UTC",
+            metavar="TIME",
+        ),
+        Parameter(
+            name="delay", kind="delay", about="The time from now, such as 30m.", label="Or after", metavar="DURATION"
+        ),
+    ),
+    one_of=("at", "delay"),
+    symbol="schedules",
+    before=("not_before",),
+)
+
 _SET_PRIORITY: Final = JobAction(
     verb=Action.SET_PRIORITY,
     about="Change the priority of jobs that have not started; higher runs first.",
@@ -604,7 +638,8 @@ _WITHDRAW: Final = JobAction(
 ACTIONS: Final[Mapping[Action, JobAction]] = {
     one.verb: one
     for one in (
-        _RETRY, _RELEASE, _RUN_NOW, _HOLD, _CANCEL, _REVOKE, _SET_PRIORITY, _MOVE, _DELETE, _GRANT, _WITHDRAW
+        _RETRY, _RELEASE, _RUN_NOW, _HOLD, _CANCEL, _REVOKE, _RESCHEDULE, _SET_PRIORITY, _MOVE, _DELETE,
+        _GRANT, _WITHDRAW,
     )
 }  # fmt: skip
 """Every action, in the order in which pages offer them."""

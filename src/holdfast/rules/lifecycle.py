@@ -51,6 +51,8 @@ class Event(StrEnum):
     FORCE_CANCEL = "force_cancel"
     EXPIRE = "expire"
     RUN_NOW = "run_now"
+    RESCHEDULE = "reschedule"
+    """An operator gives it a new time. Of blocked jobs, only for those that an operator holds."""
     OPERATOR_RETRY = "operator_retry"
     """An operator runs it again after its end."""
     HOLD = "hold"
@@ -96,6 +98,8 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.READY, Event.RUN_NOW): frozenset({_S.READY}),
         # Only for parked jobs: it does not overrule a dependency or a budget.
         (_S.BLOCKED, Event.RUN_NOW): frozenset({_S.READY}),
+        (_S.READY, Event.RESCHEDULE): frozenset({_S.READY}),
+        (_S.BLOCKED, Event.RESCHEDULE): frozenset({_S.BLOCKED}),
         (_S.READY, Event.HOLD): frozenset({_S.BLOCKED}),
         (_S.BLOCKED, Event.OPERATOR_RELEASE): frozenset({_S.READY}),
         (_S.READY, Event.SUPERSEDE): frozenset({_S.FAILED}),

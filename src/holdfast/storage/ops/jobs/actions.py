@@ -245,6 +245,10 @@ async def _run_now(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> R
     return await _one_by_one(tx, jobs, sql.run_job_now)
 
 
+async def _reschedule(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+    return await _one_by_one(tx, jobs, sql.reschedule_job, at=order.at, delay=order.delay)
+
+
 async def _set_priority(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
     return await _one_by_one(tx, jobs, sql.set_priority, priority=order.priority)
 
@@ -298,6 +302,7 @@ _ACTS: Final[dict[Action, _Act]] = {
     Action.CANCEL: _cancel,
     Action.DELETE: _delete,
     Action.RUN_NOW: _run_now,
+    Action.RESCHEDULE: _reschedule,
     Action.SET_PRIORITY: _set_priority,
     Action.MOVE: _move,
     Action.HOLD: _hold,
