@@ -211,7 +211,7 @@ def test_a_cancel_that_is_over_reaches_nobody_who_runs_again(
     flow.cancel("cancel_all", reason="oops")
     assert flow.record().state is FlowState.CANCELLED
     assert each_store.read(flow_control.cancelling) == []
-    each_store.run(flows.replay_member, flow.ids["done"])
+    each_store.run(flows.retry_member, flow.ids["done"])
     drain(each_store)
     assert (flow.state("done"), flow.state("last")) == ("ready", "blocked")
     flow.end("done")
@@ -225,7 +225,7 @@ def test_a_cancel_that_an_ended_flow_still_carries_is_dropped_when_it_goes_on(ea
     flow.end("a")
     flow.end("b")
     each_store.sql("update holdfast_flow set cancel_upto = '' where id = :id", id=flow.id)
-    each_store.run(flows.replay_member, flow.ids["a"])
+    each_store.run(flows.retry_member, flow.ids["a"])
     drain(each_store)
     assert flow.states() == {"a": "ready", "b": "blocked"}
 

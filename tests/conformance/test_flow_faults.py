@@ -196,7 +196,7 @@ def test_replaying_a_member(world: World) -> None:
     flow = create(world, {"a": (), "b": ("a",), "c": ("b",)})
     for name in "abc":
         flow.end(name)
-    assert len(survive(world, flows.replay_member, flow.ids["b"])) == 2
+    assert len(survive(world, flows.retry_member, flow.ids["b"])) == 2
     for name in "bc":
         flow.end(name)
     assert survive(world, actions.retry, flow.ids["c"]) is True

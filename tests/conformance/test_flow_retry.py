@@ -23,7 +23,7 @@ def retry(flow: Flow, **options: object) -> list[str]:
 
 
 def replay(flow: Flow, name: str, **options: object) -> list[str]:
-    return names(flow, flow.world.run(flows.replay_member, flow.ids[name], **options))
+    return names(flow, flow.world.run(flows.retry_member, flow.ids[name], **options))
 
 
 # -- retry
@@ -251,7 +251,7 @@ def test_only_finished_members_of_flows_are_replayed_as_such(each_store: World) 
     flow, alone = create(each_store, {"a": ()}), each_store.add()
     for job_id in (flow.ids["a"], alone):
         with pytest.raises(IllegalMove):
-            each_store.run(flows.replay_member, job_id)
+            each_store.run(flows.retry_member, job_id)
 
 
 def test_a_bulk_retry_of_members_puts_them_back_where_they_belong(each_store: World) -> None:

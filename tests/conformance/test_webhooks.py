@@ -402,7 +402,7 @@ def test_what_was_given_up_is_sent_again_and_what_is_under_way_is_not(world: Wor
 
     assert world.run(webhooks.recover, "end", 0, 10) == [failed.id]
     assert world.run(webhooks.recover, "end", 0, 10) == []
-    assert not world.run(webhooks.replay, running.id, None)
-    assert not world.run(webhooks.replay, failed.id, None)
+    assert not world.run(webhooks.retry, running.id, None)
+    assert not world.run(webhooks.retry, failed.id, None)
     with pytest.raises(NotFound):
-        world.run(webhooks.replay, failed.id, "somebody else")
+        world.run(webhooks.retry, failed.id, "somebody else")

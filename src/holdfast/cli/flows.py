@@ -164,7 +164,7 @@ def retry(
     if member is None:
         again = app.flows.retry(flow, actor=actor, reason=reason)
     else:
-        again = app.flows.replay(_job_of(app, flow, member), downstream=not only, actor=actor, reason=reason)
+        again = app.flows.retry_member(_job_of(app, flow, member), downstream=not only, actor=actor, reason=reason)
     if as_json:
         print_json({"id": flow, "jobs": again})
     else:

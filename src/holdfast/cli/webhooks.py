@@ -16,7 +16,7 @@ from .output import instant, plain, print_json, print_table, say
 
 @click.group(epilog=EXIT_CODES)
 def webhooks() -> None:
-    """Manage webhook endpoints; list, test and replay deliveries."""
+    """Manage webhook endpoints; list, test and retry deliveries."""
 
 
 @webhooks.command(cls=Command)
@@ -140,10 +140,10 @@ def log(
 @reason_option
 @json_option
 @target_options
-def replay(delivery: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+def retry(delivery: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Send a message again with its original id, or now if it is scheduled."""
-    replayed = find_app(app_name, store).webhooks.replay(delivery, **who)
-    say({"replayed": replayed}, "replayed" if replayed else "already being sent", as_json)
+    retried = find_app(app_name, store).webhooks.retry(delivery, **who)
+    say({"retried": retried}, "retried" if retried else "already being sent", as_json)
 
 
 @webhooks.command(cls=Command)

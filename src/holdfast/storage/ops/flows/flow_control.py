@@ -84,16 +84,14 @@ async def retry_flow(tx: Tx, flow_id: str, *, actor: str = "", reason: str = "")
     return chosen
 
 
-async def replay_member(
-    tx: Tx, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = ""
-) -> list[str]:
+async def retry_member(tx: Tx, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
     """Run a finished member again, and with `downstream` all finished ones that wait for it, directly or not."""
     job = await get_job(tx, job_id)
     if job.flow is None:
         raise IllegalMove(f"job {job_id} is not a member of a flow; retry the job itself")
     if not job.state.is_terminal:
         raise IllegalMove(
-            f"job {job_id} is {job.state}; only a finished job can be replayed; wait for its end, or cancel it first"
+            f"job {job_id} is {job.state}; only a finished job can be retried; wait for its end, or cancel it first"
         )
     found = await flow_graph(tx, job.flow)
     _require_settled(found.flow)
@@ -101,11 +99,11 @@ async def replay_member(
     chosen = await _retry(tx, {job_id, *after}, forgiven=[job_id])
     if job_id not in chosen:
         raise IllegalMove(
-            f"job {job_id} was replayed {job.generation} times already, or another job holds its dedupe key; "
+            f"job {job_id} was retried {job.generation} times already, or another job holds its dedupe key; "
             "enqueue a new one"
         )
     target, change = job.flow, {"member": job_id, "members": len(chosen)}
-    await audit(tx, actor=actor, action="flow.replay", target=target, reason=reason, after=change)
+    await audit(tx, actor=actor, action="flow.retry_member", target=target, reason=reason, after=change)
     return chosen
 
 

@@ -71,7 +71,7 @@ async def delivery(tx: Tx, delivery_id: str, tenant: str | None) -> Delivery:
     return delivery_of(row, tuple(tries))
 
 
-async def replay(tx: Tx, delivery_id: str, tenant: str | None) -> bool:
+async def retry(tx: Tx, delivery_id: str, tenant: str | None) -> bool:
     """Send a message again under its own id, or now if it is pending; False where it is being sent."""
     state = (await _delivery(tx, delivery_id, tenant))[6]
     if state == "running":
