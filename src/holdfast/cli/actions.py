@@ -12,9 +12,22 @@ from ..errors import HoldfastError
 from ..model.actions import ActionResult, BulkReport
 from ..rules.actions import ACTIONS, JobAction, Kind, Meaning, Parameter
 from ..shapes.bulk import of_report
-from .command import CONFLICT, FAILED, NOT_FOUND, OK, Command, as_data, describe, exit_code, json_option, target_options
+from .command import (
+    CONFLICT,
+    FAILED,
+    NOT_FOUND,
+    OK,
+    Command,
+    Duration,
+    actor_option,
+    as_data,
+    describe,
+    exit_code,
+    json_option,
+    reason_option,
+    target_options,
+)
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option
 from .output import plain, print_json
 
 _CODES: Final[dict[Meaning, int]] = {"done": OK, "later": FAILED, "refused": CONFLICT}

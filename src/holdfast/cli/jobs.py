@@ -20,11 +20,10 @@ from ..rules.webhooks import own_tags
 from ..shapes.jobs import of_explanation
 from .actions import COMMANDS, failed
 from .artifacts import artifacts
-from .command import EXIT_CODES, OK, Command, exit_code, json_option, target_options
+from .command import EXIT_CODES, OK, Command, Duration, exit_code, json_option, target_options
 from .enqueue import enqueue
 from .grants import grants, reason_data
 from .locate import find_app
-from .operator import Duration
 from .output import (
     STATE_STYLES,
     console_for,

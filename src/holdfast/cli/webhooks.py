@@ -8,9 +8,18 @@ import click
 
 from ..model.webhooks import Delivery, Endpoint
 from ..shapes.webhooks import of_delivery, of_endpoint, of_new_endpoint
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import (
+    EXIT_CODES,
+    Command,
+    Duration,
+    actor_option,
+    json_option,
+    reason_option,
+    target_options,
+    tenant_option,
+    view_option,
+)
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option, tenant_option, view_option
 from .output import instant, plain, print_json, print_table, say
 
 
