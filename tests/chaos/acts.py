@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.clock import SECOND
 from holdfast.errors import HoldfastError
-from holdfast.model.answers import CancelResult
+from holdfast.model.actions import ActionResult
 from holdfast.model.jobs import Claimed, Dedupe, JobSpec
 from holdfast.model.outcomes import Finish, Outcome, Recorded
 from holdfast.model.signals import Signal
@@ -16,7 +16,7 @@ from holdfast.model.steps import Step
 from holdfast.model.streams import Appended, Batch, Draft
 from holdfast.storage.ops import steps, streams  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution  # fmt: skip
-from holdfast.storage.ops.jobs import claims, control, enqueue, finishing  # fmt: skip
+from holdfast.storage.ops.jobs import actions, claims, enqueue, finishing  # fmt: skip
 from holdfast.storage.ops.limits import lanes  # fmt: skip
 from holdfast.storage.ops.signals import signals, waking  # fmt: skip
 from holdfast.storage.ops.workers import workers  # fmt: skip
@@ -134,16 +134,16 @@ def rescue(worker: str, *, certain: bool = False) -> Act:
 
 def cancel(id: str, *, force: bool = False) -> Act:
     async def act(tx: Tx, path: Path) -> None:
-        answer = await control.cancel(tx, id, force=force)
-        if answer is not CancelResult.FINISHED:
-            path.note("cancelled", id, answer is CancelResult.CANCELLED)
+        answer = await actions.cancel(tx, id, force=force)
+        if answer is not ActionResult.FINISHED:
+            path.note("cancelled", id, answer is ActionResult.CANCELLED)
 
     return act
 
 
 def replay(id: str) -> Act:
     async def act(tx: Tx, path: Path) -> None:
-        if await control.replay(tx, id):
+        if await actions.retry(tx, id):
             path.note("replayed", id)
 
     return act

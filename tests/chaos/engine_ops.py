@@ -31,7 +31,7 @@ from holdfast.storage.ops import access, events, steps, streams  # fmt: skip
 from holdfast.storage.ops.artifacts import blobs  # fmt: skip
 from holdfast.storage.ops.budgets import budgets, reservations, shortages  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution, edges, endings  # fmt: skip
-from holdfast.storage.ops.jobs import claims, control, counting, finishing, retention  # fmt: skip
+from holdfast.storage.ops.jobs import actions, claims, counting, finishing, retention  # fmt: skip
 from holdfast.storage.ops.limits import lanes, quotas, rates, totals  # fmt: skip
 from holdfast.storage.ops.outbox import entries  # fmt: skip
 from holdfast.storage.ops.routing import grants, routes  # fmt: skip
@@ -153,7 +153,7 @@ ENGINE: dict[str, Call] = {
     "end as expired": _ends(Expired()),
     "register": lambda s: s.run(workers.register, worker_spec("fresh")),
     "beat": lambda s: s.run(workers.beat, "mine", Vitals(cpu=0.1, rss=1)),
-    "set a queue's state": lambda s: s.run(control.set_queue_state, "here", "draining"),
+    "set a queue's state": lambda s: s.run(actions.set_queue_state, "here", "draining"),
     "stop": lambda s: s.run(workers.stop, "mine"),
     "deregister": lambda s: s.run(workers.deregister, "mine"),
     "rescue": _after(60, workers.rescue, "lost"),

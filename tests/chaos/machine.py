@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.model.actions import Action, Order
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import bulk, control, finishing, retention
+from holdfast.storage.ops.jobs import actions, finishing, retention
 from holdfast.storage.ops.limits import lanes
 from holdfast.storage.ops.signals import waking
 
@@ -44,22 +44,22 @@ class Machine(Crew):
     def cancel(self, n: int, force: bool, running: bool) -> None:
         b = self.b
         id = (b.pick(n, S.RUNNING) if running else b.pick(n)).id
-        b.both(b.run(control.cancel, id, force=force), lambda: people.cancel(b.model, id, force=force))
+        b.both(b.run(actions.cancel, id, force=force), lambda: people.cancel(b.model, id, force=force))
 
     @act(Crew.has_jobs, n=PICK)
-    def replay(self, n: int) -> None:
+    def retry(self, n: int) -> None:
         b, id = self.b, self.b.pick(n, S.SUCCEEDED, S.FAILED, S.CANCELLED, S.EXPIRED, S.SKIPPED).id
-        b.both(b.run(control.replay, id), lambda: people.replay(b.model, id))
+        b.both(b.run(actions.retry, id), lambda: people.retry(b.model, id))
 
-    @act(Crew.has_jobs, n=PICK, how=("hold", "unhold", "run_now"))
+    @act(Crew.has_jobs, n=PICK, how=("hold", "release", "run_now"))
     def put_aside_or_let_go(self, n: int, how: str) -> None:
         b = self.b
         id = (b.pick(n, S.READY) if how == "hold" or n % 2 else b.pick(n, S.BLOCKED)).id
         if how == "run_now":
-            b.both(b.run(control.run_now, id), lambda: people.run_now(b.model, id))
+            b.both(b.run(actions.run_now, id), lambda: people.run_now(b.model, id))
         else:
-            real, ideal = getattr(control, how), getattr(people, how)
-            b.both(b.run(real, id, **WHO), lambda: ideal(b.model, id))
+            ideal = getattr(people, how)
+            b.both(b.run(actions.act, id, Order(Action(how)), **WHO), lambda: ideal(b.model, id))
 
     @act(Crew.has_jobs, n=PICK, priority=range(0, 5), moves=FLIP)
     def reorder(self, n: int, priority: int, moves: bool) -> None:
@@ -67,23 +67,26 @@ class Machine(Crew):
         if moves:
             queue = QUEUES[priority % 2]
             b.both(
-                b.silent(bulk.apply, [id], Order(Action.MOVE, queue=queue), target=id, **WHO),
+                b.silent(actions.apply, [id], Order(Action.MOVE, queue=queue), target=id, **WHO),
                 lambda: people.move(b.model, id, queue),
             )
         else:
-            b.both(b.run(control.prioritise, id, priority, **WHO), lambda: people.prioritise(b.model, id, priority))
+            b.both(
+                b.run(actions.act, id, Order(Action.SET_PRIORITY, priority=priority), **WHO),
+                lambda: people.set_priority(b.model, id, priority),
+            )
 
     @act(queue=QUEUES, state=STATES)
     def close_or_open(self, queue: str, state: str) -> None:
         b = self.b
-        b.both(b.run(control.set_queue_state, queue, state), lambda: people.set_queue(b.model, queue, state))
+        b.both(b.run(actions.set_queue_state, queue, state), lambda: people.set_queue(b.model, queue, state))
 
     @act(Crew.has_jobs, n=PICK, kept=(None, None, 0, 3_000_000))
     def remove(self, n: int, kept: int | None) -> None:
         """Delete one, or prune all that are over."""
         b, id, ids = self.b, self.b.pick(n).id, sorted(self.b.model.jobs)
         if kept is None:
-            b.both(b.run(control.delete, id), lambda: people.delete(b.model, id))
+            b.both(b.run(actions.delete, id), lambda: people.delete(b.model, id))
         else:
             b.both(b.run(retention.prune_jobs, ids, kept), lambda: people.prune(b.model, ids, kept))
 

@@ -6,12 +6,13 @@ import itertools
 from typing import Any
 
 from holdfast.clock import SECOND
+from holdfast.model.actions import Action, Order
 from holdfast.model.flows import Edge, FlowSpec, Join, Member
 from holdfast.model.limits import JobLimits
 from holdfast.model.outcomes import Done, Failed, Released, Retry, Suspended
 from holdfast.model.signals import Condition, Wait
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import control, retention
+from holdfast.storage.ops.jobs import actions, retention
 from holdfast.storage.ops.signals import waking
 from tests.conformance.world import ERROR, spec
 
@@ -98,8 +99,9 @@ PAIRS = (
         (
             (claim("w1"), finish("w1", Retry(SECOND, ERROR)), pass_time(2), claim("w1")),
             (
-                operate(control.hold, "j1", **WHO), operate(control.prioritise, "j1", 5, **WHO),
-                operate(control.unhold, "j1", **WHO), operate(control.run_now, "j1"),
+                operate(actions.act, "j1", Order(Action.HOLD), **WHO),
+                operate(actions.act, "j1", Order(Action.SET_PRIORITY, priority=5), **WHO),
+                operate(actions.act, "j1", Order(Action.RELEASE), **WHO), operate(actions.run_now, "j1"),
             ),
         ),
     ),
@@ -108,7 +110,7 @@ PAIRS = (
         (register("w1"), add("j1")),
         (
             (claim("w1"), finish("w1", Suspended(WAIT)), claim("w1"), finish("w1", DONE)),
-            (signal("j1", "else"), signal("j1", "go"), operate(control.delete, "j1"), signal("j1", "go")),
+            (signal("j1", "else"), signal("j1", "go"), operate(actions.delete, "j1"), signal("j1", "go")),
         ),
     ),
     Scene(
@@ -163,8 +165,8 @@ TRIPLES = (
         (
             (claim("w1"), finish("w1", Released("shutdown")), claim("w2")),
             (
-                operate(control.set_queue_state, "default", "paused"), claim("w2"),
-                operate(control.set_queue_state, "default", "active"),
+                operate(actions.set_queue_state, "default", "paused"), claim("w2"),
+                operate(actions.set_queue_state, "default", "active"),
             ),
             (rescue("w1", certain=True), cancel("j1"), finish("w2", DONE)),
         ),
@@ -220,7 +222,7 @@ TRIPLES = (
         (
             (finish("w1", Suspended(AWAIT_JOB)), claim("w1"), finish("w1", DONE)),
             (claim("w2"), finish("w2", DONE), replay("j2")),
-            (operate(control.delete, "j2"), cancel("j1"), replay("j1")),
+            (operate(actions.delete, "j2"), cancel("j1"), replay("j1")),
         ),
     ),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from holdfast.model.schedules import ScheduleKey
 from holdfast.model.signals import Condition, Wait
 from holdfast.storage.ops import remote  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution, edges, flow_control  # fmt: skip
-from holdfast.storage.ops.jobs import control, counting, finishing  # fmt: skip
+from holdfast.storage.ops.jobs import actions, counting, finishing  # fmt: skip
 from holdfast.storage.ops.schedules import firing, schedules  # fmt: skip
 from holdfast.storage.ops.signals import keys, suspension, waitpoints, waking  # fmt: skip
 from holdfast.storage.ops.webhooks import endpoints  # fmt: skip
@@ -79,7 +79,7 @@ def _reopen_waitpoint(s: Stage) -> None:
     what = ("waitpoint:a#1", "a", _HOUR)
     s.run(waitpoints.open_waitpoint, "mine", job_id, s.things["run"].epoch, *what)
     s.run(finishing.finish, "mine", [Finish(job_id, s.things["run"].epoch, Done("1"))])
-    s.run(control.replay, job_id)
+    s.run(actions.retry, job_id)
     for job in s.world.claim("mine", queues=["here"]):
         s.run(waitpoints.open_waitpoint, "mine", job.id, job.epoch, *what)
 

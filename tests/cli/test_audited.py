@@ -41,7 +41,7 @@ def test_every_operation_of_an_operator_says_who_did_it(scope: str) -> None:
     acts = [op for group in (*GROUPS, *PAGES) for op in group.operations if op.method != "GET" and op.needs == scope]
     for op in acts:
         code = inspect.getsource(inspect.unwrap(op.handler))
-        named = "actor" in code or any(f"{helper}(call" in code for helper in ("_moved", "_switch", "_run"))
+        named = "actor" in code or any(f"{helper}(call" in code for helper in ("_act", "_moved", "_switch", "_run"))
         assert named or op.name in USAGE, f"{op.method} {op.path} does not hand on who did it"
 
 

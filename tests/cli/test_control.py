@@ -1,4 +1,4 @@
-"""Work in progress at the command line: revoke, replay, hold, and workers that are declared dead."""
+"""Work in progress at the command line: revoke, retry, hold, and workers that are declared dead."""
 
 from __future__ import annotations
 
@@ -49,18 +49,19 @@ def test_a_cancel_can_be_meant_for_one_run_only(app: App, run: Run) -> None:
     (job_id,) = fill(app, 1)
     (claimed,) = start(app)
     moved = run("jobs", "cancel", job_id, "--force", "--epoch", claimed.epoch + 1, "--json")
-    assert answer(moved, 4)["results"][0]["outcome"] == "moved"
-    assert answer(run("jobs", "cancel", job_id, "--owner", "w1", "--json"))["results"][0]["outcome"] == "requested"
+    assert answer(moved, 4)["results"][0]["outcome"] == "epoch_moved"
+    asked = answer(run("jobs", "cancel", job_id, "--owner", "w1", "--json"))
+    assert asked["results"][0]["outcome"] == "cancel_requested"
     assert run("jobs", "cancel", "--all", "--epoch", 1).exit_code == 2
 
 
-def test_a_finished_job_is_replayed_until_it_was_ten_times(app: App, run: Run) -> None:
+def test_a_finished_job_is_retried_until_it_was_ten_times(app: App, run: Run) -> None:
     (job_id,) = fill(app, 1)
     app.jobs.cancel(job_id)
     for _ in range(10):
-        assert answer(run("jobs", "replay", job_id, "--json"))["results"][0]["outcome"] == "replayed"
+        assert answer(run("jobs", "retry", job_id, "--fresh", "--json"))["results"][0]["outcome"] == "retried"
         app.jobs.cancel(job_id)
-    refused = answer(run("jobs", "replay", job_id, "--json"), 4)
+    refused = answer(run("jobs", "retry", job_id, "--json"), 4)
     assert refused["results"][0]["error"]["code"] == "illegal_move"
 
 
@@ -78,7 +79,7 @@ def test_what_cannot_be_held_or_released_is_told_why_and_what_to_do(app: App, ru
     start(app)
     refused = run("jobs", "hold", job_id)
     assert (refused.exit_code, refused.stdout) == (4, "")
-    assert refused.stderr.startswith(f"error: job {job_id} is running; only a ready job can be held. Cancel")
+    assert refused.stderr.startswith(f"error: job {job_id} is running; only a ready job can be held; to stop it:")
     app.jobs.cancel(job_id, force=True)
     assert f"error: job {job_id} is cancelled (cancelled); only a held job" in run("jobs", "release", job_id).stderr
     missing = run("jobs", "hold", "nobody")
@@ -90,13 +91,15 @@ def test_what_cannot_be_held_or_released_is_told_why_and_what_to_do(app: App, ru
 def test_a_repeated_action_says_what_is_so_and_is_recorded_once(app: App, run: Run) -> None:
     (job_id,) = fill(app, 1)
     said = [run("jobs", *words).output.removeprefix(f"{job_id} ").strip() for words in (
-        ("hold", job_id), ("hold", job_id), ("priority", job_id, "--to", 7), ("priority", job_id, "--to", 7),
+        ("hold", job_id), ("hold", job_id), ("set-priority", job_id, "--to", 7), ("set-priority", job_id, "--to", 7),
         ("release", job_id), ("release", job_id), ("cancel", job_id), ("cancel", job_id),
     )]  # fmt: skip
-    assert said[:4] == ["held", "was already held", "changed", "already has that priority"]
-    assert said[4:] == ["released", "is not held; nothing changed", "is cancelled", "had already finished"]
+    assert said[:4] == ["is held", "is already held", "has the new priority", "has that priority already"]
+    assert said[4:] == [
+        "is released", "is not held; nothing changed", "is cancelled", "had already finished; nothing changed",
+    ]  # fmt: skip
     told = [record.action for record in reversed(app.audit.list())]
-    assert told == ["job.hold", "job.priority", "job.release", "job.cancel"]
+    assert told == ["job.hold", "job.set_priority", "job.release", "job.cancel"]
     assert [event.kind for event in app.events.read(kinds="operator")] == [f"operator.{action}" for action in told]
 
 
@@ -127,3 +130,27 @@ def test_the_reason_for_a_dead_worker_must_be_readable(app: App, run: Run, reaso
 
 def test_a_worker_that_nobody_knows_is_not_found(run: Run) -> None:
     assert run("workers", "dead", "nobody", "--reason", "gone").exit_code == 3
+
+
+def test_a_waiting_job_is_rescheduled(app: App, run: Run) -> None:
+    ids = fill(app, 2)
+    done = run("jobs", "reschedule", *ids, "--delay", "30m", "--json")
+    assert answer(done)["results"] == [{"id": job_id, "outcome": "rescheduled"} for job_id in ids]
+    assert {job.due for job in app.jobs.find()} == {0}
+    at = run("jobs", "reschedule", ids[0], "--at", "2020-01-01T00:00:00+00:00")
+    assert (at.exit_code, at.stdout) == (0, f"{ids[0]} has a new time\n")
+    assert [job.id for job in app.jobs.find() if job.due == 1] == [ids[0]]
+    report = answer(run("jobs", "reschedule", "--filter", "label=delayed", "--delay", "1h", "--json"))
+    assert (report["changed"], report["fates"]) == (1, {"rescheduled": 1})
+    start(app)
+    refused = run("jobs", "reschedule", ids[0], "--delay", "1h")
+    assert (refused.exit_code, "only a ready or held job" in refused.stderr) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "when", [(), ("--at", "soon"), ("--at", "2030-01-01T00:00"), ("--at", "2030-01-01T00:00Z", "--delay", "1h")]
+)
+def test_a_new_time_must_be_clear(app: App, run: Run, when: tuple[str, ...]) -> None:
+    (job_id,) = fill(app, 1)
+    assert run("jobs", "reschedule", job_id, *when).exit_code in (2,)
+    assert app.audit.list() == []

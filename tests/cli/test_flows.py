@@ -102,7 +102,7 @@ def test_the_failed_part_is_retried_or_one_member_replayed(app: App, run: Run, f
     only = answer(run("flows", "retry", flow.id, "--member", "apart", "--only", "--json"))
     assert only["jobs"] == [flow["apart"].id]
     assert run("flows", "retry", flow.id, "--member", "nobody").exit_code == 3
-    assert {record.action for record in app.audit.list()} == {"flow.retry", "flow.replay"}
+    assert {record.action for record in app.audit.list()} == {"flow.retry", "flow.retry_member"}
 
 
 def test_a_join_is_changed_while_its_member_waits(app: App, run: Run) -> None:

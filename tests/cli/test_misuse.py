@@ -36,7 +36,7 @@ def test_jobs_scheduled_for_later_are_listed_and_acted_on(app: App, run: Run) ->
     [later] = fill(app, 1, delay=3600)
     found = answer(run("jobs", "list", "--label", "delayed", "--json"))
     assert [one["id"] for one in found["jobs"]] == [later]
-    assert "1 due" in run("jobs", "run-now", "--filter", "label=delayed").output
+    assert "1 is due now" in run("jobs", "run-now", "--filter", "label=delayed").output
     assert answer(run("jobs", "list", "--label", "delayed", "--json"))["jobs"] == []
     assert "there is no label" in run("jobs", "cancel", "--filter", "label=parked").output
 

@@ -57,8 +57,8 @@ def test_a_cap_is_set_and_taken_back(app: App, run: Run) -> None:
         ("jobs", "delete", "--filter", "queue=a", "--filter", "queue=b"),
         ("jobs", "delete", "--filter", "queue=a", "--all"),
         ("jobs", "cancel", "some-id", "--filter", "queue=a"),
-        ("jobs", "priority", "--filter", "queue=a"),
-        ("jobs", "priority", "--filter", "queue=a", "--to", "99999"),
+        ("jobs", "set-priority", "--filter", "queue=a"),
+        ("jobs", "set-priority", "--filter", "queue=a", "--to", "99999"),
         ("jobs", "move", "--all", "--to", "a b"),
     ],
     ids=" ".join,
@@ -96,7 +96,7 @@ def test_jobs_are_held_released_moved_and_ranked(app: App, run: Run) -> None:
     assert run("jobs", "hold", "nobody").exit_code == 3
     assert answer(run("jobs", "release", "--filter", "state=blocked", "--json"))["changed"] == 1
     assert answer(run("jobs", "move", "--filter", "queue=mail", "--to", "bulk", "--json"))["changed"] == 3
-    assert answer(run("jobs", "priority", "--all", "--to", "-3", "--json"))["changed"] == 3
+    assert answer(run("jobs", "set-priority", "--all", "--to", "-3", "--json"))["changed"] == 3
     assert {(job.queue, job.priority) for job in app.jobs.find()} == {("bulk", -3)}
 
 

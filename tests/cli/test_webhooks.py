@@ -45,9 +45,9 @@ def test_a_test_delivery_is_in_the_log_and_can_be_sent_at_once(app: App, run: Ru
     assert (at.tzinfo, logged["at"][-1], logged["finished_at"]) == (UTC, "Z", None)
     assert (logged["id"], logged["event"], logged["state"]) == (sent["id"], "webhook.test", "ready")
     assert sent["id"] in run("webhooks", "log", endpoint.id).output
-    assert answer(run("webhooks", "replay", sent["id"], "--json")) == {"replayed": False}
+    assert answer(run("webhooks", "retry", sent["id"], "--json")) == {"retried": False}
     app.jobs.cancel(sent["id"])
-    assert answer(run("webhooks", "replay", sent["id"], "--json")) == {"replayed": True}
+    assert answer(run("webhooks", "retry", sent["id"], "--json")) == {"retried": True}
     assert answer(run("webhooks", "recover", endpoint.id, "--json")) == {"deliveries": []}
 
 

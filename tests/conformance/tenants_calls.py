@@ -130,7 +130,7 @@ _HARMLESS = {
     "actor", "at_once", "best_effort", "connection", "cooldown", "count", "downstream", "dry_run", "epoch",
     "events", "every", "expires", "force", "fresh", "jitter", "kinds", "length", "limit", "missed", "on_failure",
     "on_success", "overlap", "payload", "policy", "queue", "reason", "secret", "since", "soft", "source", "tag",
-    "tags", "target_kind", "task", "to_queue", "until", "whole", "window", "zone",
+    "tags", "target_kind", "task", "until", "whole", "window", "zone",
 }  # fmt: skip
 
 
@@ -248,6 +248,13 @@ _GIVEN: dict[str, Callable[[Stage], list[Any]]] = {
     "jobs.amove:queue": lambda s: ["elsewhere"],
     "jobs.bulk:priority": lambda s: [],
     "jobs.abulk:priority": lambda s: [],
+    "jobs:at": lambda s: [],
+    "jobs:delay": lambda s: [60],
+    "jobs.bulk:delay": lambda s: [],
+    "jobs.abulk:delay": lambda s: [],
+    "jobs.bulk:worker": lambda s: [],
+    "jobs.abulk:worker": lambda s: [],
+    "parameters": lambda s: [],
     "worker": lambda s: ["somebody"],
     "jobs": lambda s: [s.app.jobs.find(JobFilter(tenant=THEM))],
     "from_step": lambda s: ["say"],

@@ -21,7 +21,7 @@ from holdfast.model.steps import Step
 from holdfast.rules.steps import key_of
 from holdfast.storage.ops import steps
 from holdfast.storage.ops.artifacts import artifacts, blobs
-from holdfast.storage.ops.jobs import bulk, control, retention
+from holdfast.storage.ops.jobs import actions, retention
 from holdfast.storage.ops.store import verify
 from holdfast.storage.port import Op
 
@@ -189,7 +189,7 @@ def test_a_replay_keeps_artifacts_and_shows_no_stale_completion(world: World) ->
     owner, job = running(world)
     add_small(world, owner, job)
     world.finish(owner, job, Done("1"))
-    world.run(control.replay, job.id)
+    world.run(actions.retry, job.id)
     assert names(world, job.id) == ["a.txt"]
     again = world.take(owner)
     assert add_small(world, owner, again, data=b"other") is False
@@ -200,7 +200,7 @@ def test_a_fresh_replay_begins_without_artifacts(world: World) -> None:
     add_small(world, owner, job)
     blob = add_large(world, owner, job)
     world.finish(owner, job, Done("1"))
-    world.run(control.replay, job.id)
+    world.run(actions.retry, job.id)
     world.run(steps.forget, job.id)
     assert names(world, job.id) == []
     assert state_of(world, blob) == ("doomed", 0)
@@ -221,12 +221,12 @@ def ended(world: World) -> tuple[str, str]:
 
 
 def by_delete(world: World, job_id: str) -> None:
-    world.run(control.delete, job_id)
+    world.run(actions.delete, job_id)
 
 
 def by_bulk(world: World, job_id: str) -> None:
     order = Order(Action.DELETE)
-    world.run(bulk.apply, [job_id], order, actor="ada", reason="", target="jobs")
+    world.run(actions.apply, [job_id], order, actor="ada", reason="", target="jobs")
 
 
 def by_retention(world: World, job_id: str) -> None:
@@ -263,7 +263,7 @@ def test_a_delete_that_is_rolled_back_leaves_the_job_and_all_its_artifacts(each_
     job_id, blob = ended(each_store)
 
     async def fails(tx: object) -> None:
-        await control.delete(tx, job_id)  # type: ignore[arg-type]
+        await actions.delete(tx, job_id)  # type: ignore[arg-type]
         raise RuntimeError("in the middle of it")
 
     with pytest.raises(RuntimeError):
@@ -341,10 +341,10 @@ def test_a_fork_has_the_artifacts_of_the_steps_that_it_keeps_and_outlives_its_or
     fork = world.run(steps.fork, job.id, "cut", ids.new())
     assert names(world, fork) == ["before.bin"]
     assert state_of(world, blob) == ("kept", 2)
-    world.run(control.delete, job.id)
+    world.run(actions.delete, job.id)
     assert state_of(world, blob) == ("kept", 1)
     assert sound(world)
-    world.run(control.delete, fork)
+    world.run(actions.delete, fork)
     assert state_of(world, blob) == ("doomed", 0)
 
 

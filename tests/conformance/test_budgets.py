@@ -26,7 +26,7 @@ from holdfast.rules.budgets import MICRO
 from holdfast.storage.ops.budgets import budgets, reservations, shortages, spending
 from holdfast.storage.ops.budgets.budgets import Terms
 from holdfast.storage.ops.budgets.reservations import Runner, Wish
-from holdfast.storage.ops.jobs import control, explaining
+from holdfast.storage.ops.jobs import actions, explaining
 
 from .racing import all_at_once
 from .world import ERROR, World, spec
@@ -136,7 +136,7 @@ def test_a_forced_cancel_gives_back_what_the_run_held(world: World) -> None:
     job, other = running(world), running(world)
     reserve(world, job, "team", tokens=900)
     block(world, other, "team", tokens=500)
-    world.run(control.cancel, job.id, force=True)
+    world.run(actions.cancel, job.id, force=True)
     assert line(world, "team").reserved == 0
     assert world.job(other.id).state is JobState.READY
 
@@ -354,8 +354,8 @@ def test_a_job_that_waits_for_a_budget_is_not_run_by_hand(world: World) -> None:
     job = running(world)
     block(world, job, "team", tokens=500)
     with pytest.raises(Conflict):
-        world.run(control.run_now, job.id)
-    world.run(control.cancel, job.id)
+        world.run(actions.run_now, job.id)
+    world.run(actions.cancel, job.id)
     assert world.run(shortages.drop_leftovers) == 1
 
 
@@ -499,7 +499,7 @@ def test_a_job_that_is_deleted_leaves_nothing_behind(world: World) -> None:
     make(world, "team", tokens=100)
     job = running(world)
     block(world, job, "team", tokens=500)
-    world.run(control.delete, job.id)
+    world.run(actions.delete, job.id)
     assert world.sql("select count(*) from holdfast_shortage") == [(0,)]
 
 

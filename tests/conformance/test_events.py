@@ -9,6 +9,7 @@ import pytest
 from holdfast.client.events import Events
 from holdfast.clock import SECOND
 from holdfast.errors import CursorExpired, InvalidCursor, InvalidInput
+from holdfast.model.actions import Action, Order
 from holdfast.model.events import Event
 from holdfast.model.jobs import TERMINAL, Claimed, JobState
 from holdfast.model.limits import ActiveLimits
@@ -20,7 +21,7 @@ from holdfast.rules.lifecycle import Event as Move
 from holdfast.rules.webhooks import call_tags, called_endpoint
 from holdfast.storage.ops import events, queues, streams
 from holdfast.storage.ops.audit import audit
-from holdfast.storage.ops.jobs import claims, control, enqueue
+from holdfast.storage.ops.jobs import actions, claims, enqueue
 from holdfast.storage.ops.signals import signals
 from holdfast.storage.port import Op
 
@@ -215,7 +216,7 @@ def test_a_signal_is_told_of_by_default_and_not_by_a_silent_queue(world: World) 
 
 def test_what_an_operator_does_to_a_job_is_told_with_the_job(world: World) -> None:
     job = world.add(tags='["vip"]', tenant="acme")
-    world.run(control.hold, job, actor="ann", reason="wait")
+    world.run(actions.act, job, Order(Action.HOLD), actor="ann", reason="wait")
     (event,) = [event for event in world.events() if event.kind == "operator.job.hold"]
     assert (event.job, event.task, event.queue, event.tags, event.tenant) == (job, "work", "default", ("vip",), "acme")
     assert event.detail == {"actor": "ann", "target": job}

@@ -11,7 +11,7 @@ from holdfast.errors import FlowNotFound
 from holdfast.model.flows import FlowFilter, FlowState
 from holdfast.model.outcomes import Cancelled, Done, Failed, Retry
 from holdfast.storage.ops.flows import dependency_resolution, flows
-from holdfast.storage.ops.jobs import control, explaining
+from holdfast.storage.ops.jobs import actions, explaining
 from holdfast.storage.ops.store import verify
 from tests.patience import SOON
 
@@ -208,12 +208,12 @@ def test_the_end_of_a_flow_enqueues_its_callback_once(world: World, outcome: obj
 def test_a_callback_waits_for_a_queue_that_takes_no_jobs(each_store: World) -> None:
     world = each_store
     flow = create(world, {"a": ()}, on_success=spec(queue="closed"))
-    world.run(control.set_queue_state, "closed", "draining")
+    world.run(actions.set_queue_state, "closed", "draining")
     flow.end("a")
     assert (flow.record().state, world.jobs()) == (FlowState.SUCCEEDED, 1)
     drain(world)
     assert world.jobs() == 1
-    world.run(control.set_queue_state, "closed", "active")
+    world.run(actions.set_queue_state, "closed", "active")
     drain(world)
     drain(world)
     assert world.jobs() == 2

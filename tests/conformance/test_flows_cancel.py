@@ -8,15 +8,14 @@ import pytest
 
 from holdfast import App
 from holdfast.errors import FlowEnded, FlowNotFound
-from holdfast.model.actions import Held
+from holdfast.model.actions import Action, Order
 from holdfast.model.audit import AuditFilter
 from holdfast.model.flows import CancelPolicy, FlowCancel, FlowSpec, FlowState
 from holdfast.model.limits import JobLimits, key_lane
 from holdfast.model.outcomes import Done, Outcome, Released, Retry, Snoozed
 from holdfast.storage.ops.audit import list_audit
 from holdfast.storage.ops.flows import flow_control, flows
-from holdfast.storage.ops.jobs import control
-from holdfast.storage.ops.workers import leases
+from holdfast.storage.ops.jobs import actions
 from tests.patience import SOON
 
 from .flow_kit import BROKE, Flow, all_of, check, create, drain
@@ -109,7 +108,7 @@ def test_what_has_run_goes_on_whatever_its_run_came_to(each_store: World, outcom
 def test_what_was_taken_from_its_worker_has_started(each_store: World) -> None:
     flow = create(each_store, {"taken": ()})
     flow.take("taken")
-    each_store.run(leases.revoke, flow.ids["taken"], Held(), actor="ann", reason="")
+    each_store.run(actions.act, flow.ids["taken"], Order(Action.REVOKE), actor="ann", reason="")
     flow.cancel("cancel_pending")
     assert flow.state("taken") == "ready"
 
@@ -212,7 +211,7 @@ def test_a_cancel_that_is_over_reaches_nobody_who_runs_again(
     flow.cancel("cancel_all", reason="oops")
     assert flow.record().state is FlowState.CANCELLED
     assert each_store.read(flow_control.cancelling) == []
-    each_store.run(flows.replay_member, flow.ids["done"])
+    each_store.run(flows.retry_member, flow.ids["done"])
     drain(each_store)
     assert (flow.state("done"), flow.state("last")) == ("ready", "blocked")
     flow.end("done")
@@ -226,14 +225,14 @@ def test_a_cancel_that_an_ended_flow_still_carries_is_dropped_when_it_goes_on(ea
     flow.end("a")
     flow.end("b")
     each_store.sql("update holdfast_flow set cancel_upto = '' where id = :id", id=flow.id)
-    each_store.run(flows.replay_member, flow.ids["a"])
+    each_store.run(flows.retry_member, flow.ids["a"])
     drain(each_store)
     assert flow.states() == {"a": "ready", "b": "blocked"}
 
 
 def test_a_member_that_was_cancelled_without_a_reason_counts_against_its_flow(each_store: World) -> None:
     flow = create(each_store, {"a": (), "b": ()})
-    each_store.run(control.cancel, flow.ids["a"])
+    each_store.run(actions.cancel, flow.ids["a"])
     each_store.sql("update holdfast_job set reason = null where id = :id", id=flow.ids["a"])
     flow.end("b")
     assert flow.record().state is FlowState.FAILED

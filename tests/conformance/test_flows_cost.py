@@ -11,7 +11,7 @@ from holdfast.model.flows import FlowSpec
 from holdfast.model.jobs import Claimed
 from holdfast.model.outcomes import Done, Finish, Retry
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 
 from .faults import statements_of
 from .flow_kit import Flow, create, drain, planned
@@ -83,11 +83,11 @@ FLOWS = {
 }
 ENDS: dict[str, Callable[[World], list[str]]] = {
     "finish": lambda world: _finish(world),
-    "cancel": lambda world: statements_of(world, control.cancel, world.add()),
-    "force cancel": lambda world: statements_of(world, control.cancel, _running(world).id, force=True),
+    "cancel": lambda world: statements_of(world, actions.cancel, world.add()),
+    "force cancel": lambda world: statements_of(world, actions.cancel, _running(world).id, force=True),
     "expire": lambda world: _expire(world),
-    "replay": lambda world: statements_of(world, control.replay, _ended(world)),
-    "delete": lambda world: statements_of(world, control.delete, world.add()),
+    "replay": lambda world: statements_of(world, actions.retry, _ended(world)),
+    "delete": lambda world: statements_of(world, actions.delete, world.add()),
 }
 
 
@@ -105,7 +105,7 @@ def test_a_cascade_takes_one_transaction_for_each_hop_however_wide_it_is(each_st
         plan |= {f"b{i}": ("a",), f"c{i}": (f"b{i}",)}
     flow = create(each_store, plan)
     job = flow.take("a")
-    each_store.run(control.cancel, job.id, force=True)
+    each_store.run(actions.cancel, job.id, force=True)
     assert drain(each_store) == 2
     assert flow.record().live == 0
 
@@ -123,7 +123,7 @@ def _finish(world: World) -> list[str]:
 
 def _ended(world: World) -> str:
     job_id = world.add()
-    world.run(control.cancel, job_id)
+    world.run(actions.cancel, job_id)
     return job_id
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.model.actions import Action, ActionResult, Order
-from holdfast.model.answers import DeleteResult
 from holdfast.model.flows import FlowState
 from holdfast.model.outcomes import Cancelled, Done, Expired, Failed, Finish, Recorded, Retry
 from holdfast.storage.ops.flows import dependency_resolution, flows
-from holdfast.storage.ops.jobs import bulk, control, finishing, retention
+from holdfast.storage.ops.jobs import actions, finishing, retention
 
 from .flow_kit import BROKE, Flow, all_of, check, create, drain
 from .world import ERROR, LEASE, World, spec
@@ -38,7 +37,7 @@ def pass_its_deadline_while_running(world: World, flow: Flow) -> None:
 
 
 def cancel(world: World, flow: Flow) -> None:
-    world.run(control.cancel, flow.ids["a"])
+    world.run(actions.cancel, flow.ids["a"])
 
 
 def cancel_while_suspended(world: World, flow: Flow) -> None:
@@ -47,12 +46,12 @@ def cancel_while_suspended(world: World, flow: Flow) -> None:
         "update holdfast_job set state = 'suspended', owner = null, claim = null, epoch = epoch + 1 where id = :id",
         id=flow.ids["a"],
     )
-    world.run(control.cancel, flow.ids["a"])
+    world.run(actions.cancel, flow.ids["a"])
 
 
 def cancel_by_force(world: World, flow: Flow) -> None:
     flow.take("a")
-    world.run(control.cancel, flow.ids["a"], force=True)
+    world.run(actions.cancel, flow.ids["a"], force=True)
 
 
 def cancel_in_bulk(world: World, flow: Flow) -> None:
@@ -79,7 +78,7 @@ def be_lost_once_too_often(world: World, flow: Flow) -> None:
 
 def be_lost_after_a_cancel(world: World, flow: Flow) -> None:
     flow.take("a")
-    world.run(control.cancel, flow.ids["a"])
+    world.run(actions.cancel, flow.ids["a"])
     world.clock.advance(LEASE / SECOND + 1)
     world.rescue(flow.owner)
     flow.owner = world.worker()
@@ -92,7 +91,7 @@ def be_superseded(world: World, flow: Flow) -> None:
 
 
 def be_deleted(world: World, flow: Flow) -> None:
-    assert world.run(control.delete, flow.ids["a"]) is DeleteResult.REQUESTED
+    assert world.run(actions.delete, flow.ids["a"]) is ActionResult.CANCELLED
 
 
 def be_deleted_in_bulk(world: World, flow: Flow) -> None:
@@ -114,7 +113,7 @@ def be_cancelled_by_an_older_version(world: World, flow: Flow) -> None:
 
 
 def act(world: World, action: Action, *ids: str, **options: Any) -> dict[str, ActionResult]:
-    return world.run(bulk.apply, list(ids), Order(action, **options), actor="me", reason="", target="these")
+    return world.run(actions.apply, list(ids), Order(action, **options), actor="me", reason="", target="these")
 
 
 ENDS: dict[End, tuple[str, str]] = {
@@ -210,8 +209,8 @@ def test_a_member_of_an_unfinished_flow_is_neither_deleted_nor_pruned_nor_loses_
     flow.end("a", Done('"kept"'))
     a = flow.ids["a"]
     world.clock.advance(1)
-    assert world.run(control.delete, a) is DeleteResult.NEEDED
-    assert act(world, Action.DELETE, a) == {a: ActionResult.NOT_ALLOWED}
+    assert world.run(actions.delete, a) is ActionResult.NEEDED
+    assert act(world, Action.DELETE, a) == {a: ActionResult.NEEDED}
     assert world.run(retention.prune_jobs, [a], 0) == 0
     assert world.run(retention.prune_results, [a], 0) == 0
     assert flow.member("a").result == '"kept"'
@@ -228,7 +227,7 @@ def test_with_its_members_go_the_edges_and_at_last_the_flow(world: World) -> Non
     world.clock.advance(1)
     assert world.run(retention.prune_jobs, [flow.ids["a"], flow.ids["b"]], 0) == 2
     assert world.run(retention.prune_flows) == 0
-    assert world.run(control.delete, flow.ids["c"]) is DeleteResult.DELETED
+    assert world.run(actions.delete, flow.ids["c"]) is ActionResult.DELETED
     assert world.run(retention.prune_flows) == 1
     for table in ("job", "edge", "join", "hop", "flow"):
         assert world.sql(f"select * from holdfast_{table}") == []

@@ -12,7 +12,7 @@ from holdfast.model.actions import Action, Order
 from holdfast.model.flows import Edge, FlowSpec, Holder
 from holdfast.model.outcomes import Done, Finish
 from holdfast.storage.ops.flows import dependency_resolution, edges, endings, flow_control, flows
-from holdfast.storage.ops.jobs import bulk, control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 from holdfast.storage.ops.workers import workers
 
 from .faults import survive
@@ -97,7 +97,7 @@ def test_ending_the_last_member(world: World) -> None:
 
 def force_cancel(world: World, flow: Flow) -> None:
     flow.take("b")
-    survive(world, control.cancel, flow.ids["b"], force=True)
+    survive(world, actions.cancel, flow.ids["b"], force=True)
 
 
 def expire(world: World, flow: Flow) -> None:
@@ -115,16 +115,16 @@ def rescue(world: World, flow: Flow) -> None:
 
 def cancel_in_bulk(world: World, flow: Flow) -> None:
     chosen = [flow.ids["a"], flow.ids["any"]]
-    survive(world, bulk.apply, chosen, Order(Action.CANCEL), actor="me", reason="", target="these")
+    survive(world, actions.apply, chosen, Order(Action.CANCEL), actor="me", reason="", target="these")
 
 
 ENDS: dict[str, Callable[[World, Flow], object]] = {
-    "cancel": lambda world, flow: survive(world, control.cancel, flow.ids["a"]),
+    "cancel": lambda world, flow: survive(world, actions.cancel, flow.ids["a"]),
     "force_cancel": force_cancel,
     "cancel_in_bulk": cancel_in_bulk,
     "expire": expire,
     "rescue": rescue,
-    "delete": lambda world, flow: survive(world, control.delete, flow.ids["b"]),
+    "delete": lambda world, flow: survive(world, actions.delete, flow.ids["b"]),
 }
 
 
@@ -158,9 +158,9 @@ def test_cancelling_what_is_not_needed(each_store: World) -> None:
 
 def test_a_callback_that_is_owed(each_store: World) -> None:
     flow = create(each_store, {"a": ()}, on_success=spec(queue="after"))
-    each_store.run(control.set_queue_state, "after", "draining")
+    each_store.run(actions.set_queue_state, "after", "draining")
     flow.end("a")
-    each_store.run(control.set_queue_state, "after", "active")
+    each_store.run(actions.set_queue_state, "after", "active")
     survive(each_store, endings.pay_callbacks)
     finish_all(each_store, flow)
 
@@ -196,10 +196,10 @@ def test_replaying_a_member(world: World) -> None:
     flow = create(world, {"a": (), "b": ("a",), "c": ("b",)})
     for name in "abc":
         flow.end(name)
-    assert len(survive(world, flows.replay_member, flow.ids["b"])) == 2
+    assert len(survive(world, flows.retry_member, flow.ids["b"])) == 2
     for name in "bc":
         flow.end(name)
-    assert survive(world, control.replay, flow.ids["c"]) is True
+    assert survive(world, actions.retry, flow.ids["c"]) is True
     flow.end("c")
     assert (flow.record().live, flow.record().state) == (0, "succeeded")
 
@@ -208,5 +208,5 @@ def test_waiting_for_jobs(each_store: World) -> None:
     job, waiter = each_store.add(), each_store.add()
     assert survive(each_store, edges.await_jobs, waiter, [job, "nobody"]) is False
     assert each_store.job(job).linked == 1
-    each_store.run(control.cancel, job)
+    each_store.run(actions.cancel, job)
     assert survive(each_store, edges.await_jobs, waiter, [job]) is True

@@ -24,7 +24,7 @@ from holdfast.ids import ids
 from holdfast.model.flows import Edge, FlowSpec, Holder, Member
 from holdfast.model.outcomes import Done
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 
 from .flow_kit import BROKE, all_of, any_of, check, create, drain, planned, quorum
 from .world import World, spec
@@ -153,7 +153,7 @@ def test_a_handler_that_runs_again_adds_nothing_twice(world: World) -> None:
 def test_a_run_that_has_lost_its_job_extends_nothing(world: World) -> None:
     flow = create(world, {"a": (), "b": ()})
     claimed = flow.take("a")
-    world.run(control.cancel, claimed.id, force=True)
+    world.run(actions.cancel, claimed.id, force=True)
     with pytest.raises(LeaseLost):
         flow.add({"c": ()}, by=Holder(flow.owner, claimed.id, claimed.epoch))
     assert (flow.record().members, world.jobs()) == (2, 2)

@@ -14,7 +14,7 @@ from holdfast.model.flows import FlowSpec, FlowState, Join, JoinChange, Member
 from holdfast.model.outcomes import Done, Finish
 from holdfast.storage.ops.audit import list_audit
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 from holdfast.storage.port import Op
 from holdfast.values.references import Reference, Use, encode_inputs
 
@@ -128,7 +128,7 @@ def test_a_join_that_has_fired_is_not_changed(world: World) -> None:
     drain(world)
     with pytest.raises(IllegalMove, match="its join has fired"):
         set_join(flow, ANY, "d")
-    world.run(control.cancel, flow.ids["c"])
+    world.run(actions.cancel, flow.ids["c"])
     assert [one.mode for one in flow.graph().members] == [None, None, "all", "all"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.model.flows import Edge, FlowState
 from holdfast.model.outcomes import Done, Finish
 from holdfast.storage.ops.flows import edges, flows
-from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 from holdfast.storage.port import Op
 
 from .flow_kit import BROKE, Flow, check, create, drain, planned
@@ -86,7 +86,7 @@ def test_a_job_that_ends_while_another_begins_to_wait_for_it_is_noticed(on_postg
     with aside() as start:
         with open_transaction(world) as within:
             assert within(Op(lambda tx: edges.await_jobs(tx, waiter, [job_id]))) is False
-            late = start(partial(world.run, control.cancel, job_id))
+            late = start(partial(world.run, actions.cancel, job_id))
             await_blocked(world)
         late.result(10)
     # The waiter is not suspended here; that it was told is seen by its counter.

@@ -12,7 +12,7 @@ from holdfast.model.outcomes import Done
 from holdfast.rules.lifecycle import MAX_GENERATION
 from holdfast.storage.ops.audit import list_audit
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import bulk, control, retention
+from holdfast.storage.ops.jobs import actions, retention
 
 from .flow_kit import BROKE, Flow, all_of, any_of, check, create, drain, names, quorum
 from .world import World, spec
@@ -23,7 +23,7 @@ def retry(flow: Flow, **options: object) -> list[str]:
 
 
 def replay(flow: Flow, name: str, **options: object) -> list[str]:
-    return names(flow, flow.world.run(flows.replay_member, flow.ids[name], **options))
+    return names(flow, flow.world.run(flows.retry_member, flow.ids[name], **options))
 
 
 # -- retry
@@ -102,7 +102,7 @@ def test_a_cancelled_flow_goes_on_when_it_is_retried(world: World) -> None:
     with pytest.raises(IllegalMove):
         retry(flow)
     with pytest.raises(IllegalMove):
-        world.run(control.replay, flow.ids["b"])
+        world.run(actions.retry, flow.ids["b"])
     world.finish(flow.owner, claimed, BROKE)
     assert flow.record().state is FlowState.CANCELLED
     assert retry(flow) == ["a", "b"]
@@ -153,7 +153,7 @@ def test_a_member_of_a_flow_that_is_being_cancelled_is_not_retried_in_bulk_eithe
     flow.take("a")
     flow.cancel("cancel_all")
     order, b = Order(Action.RETRY), flow.ids["b"]
-    assert each_store.run(bulk.apply, [b], order, actor="me", reason="", target=b) == {b: ActionResult.NOT_ALLOWED}
+    assert each_store.run(actions.apply, [b], order, actor="me", reason="", target=b) == {b: ActionResult.NOT_ALLOWED}
 
 
 def test_what_a_pruned_upstream_came_to_still_counts(each_store: World) -> None:
@@ -164,7 +164,7 @@ def test_what_a_pruned_upstream_came_to_still_counts(each_store: World) -> None:
     drain(world)
     world.clock.advance(1)
     assert world.run(retention.prune_jobs, [flow.ids["good"], flow.ids["bad"]], 0) == 2
-    assert world.run(control.replay, flow.ids["end"]) is True
+    assert world.run(actions.retry, flow.ids["end"]) is True
     drain(world)
     # There is nobody left to wait for.
     assert flow.state("end") == "skipped"
@@ -179,10 +179,10 @@ def test_a_skipped_member_that_is_replayed_waits_again_with_its_successes_kept(w
     flow.end("a")
     flow.end("b", BROKE)
     assert flow.state("c") == "skipped"
-    assert world.run(control.replay, flow.ids["c"]) is True
+    assert world.run(actions.retry, flow.ids["c"]) is True
     assert (flow.state("c"), flow.member("c").reason) == ("blocked", "dependencies")
     assert flow.record().live == 1
-    assert world.run(control.replay, flow.ids["b"]) is True
+    assert world.run(actions.retry, flow.ids["b"]) is True
     assert (flow.state("b"), flow.record().live) == ("ready", 2)
     flow.end("b")
     assert flow.state("c") == "ready"
@@ -194,17 +194,17 @@ def test_a_skipped_member_that_is_replayed_waits_again_with_its_successes_kept(w
 def test_a_skipped_member_whose_upstream_has_been_mended_can_start_at_once(world: World) -> None:
     flow = create(world, {"a": (), "b": ("a",)})
     flow.end("a", BROKE)
-    world.run(control.replay, flow.ids["a"])
+    world.run(actions.retry, flow.ids["a"])
     flow.end("a")
     assert flow.state("b") == "skipped"
-    world.run(control.replay, flow.ids["b"])
+    world.run(actions.retry, flow.ids["b"])
     assert flow.state("b") == "ready"
 
 
 def test_a_member_that_waits_is_told_anew_when_an_upstream_of_it_is_replayed(world: World) -> None:
     flow = create(world, {"a": (), "b": (), "c": ("a", "b")})
     flow.end("a")
-    world.run(control.replay, flow.ids["a"])
+    world.run(actions.retry, flow.ids["a"])
     flow.end("b")
     assert flow.state("c") == "blocked"
     flow.end("a")
@@ -251,7 +251,7 @@ def test_only_finished_members_of_flows_are_replayed_as_such(each_store: World) 
     flow, alone = create(each_store, {"a": ()}), each_store.add()
     for job_id in (flow.ids["a"], alone):
         with pytest.raises(IllegalMove):
-            each_store.run(flows.replay_member, job_id)
+            each_store.run(flows.retry_member, job_id)
 
 
 def test_a_bulk_retry_of_members_puts_them_back_where_they_belong(each_store: World) -> None:
@@ -259,7 +259,7 @@ def test_a_bulk_retry_of_members_puts_them_back_where_they_belong(each_store: Wo
     flow.end("a", BROKE)
     drain(each_store)
     ids = list(flow.ids.values())
-    fates = each_store.run(bulk.apply, ids, Order(Action.RETRY), actor="me", reason="", target="these")
+    fates = each_store.run(actions.apply, ids, Order(Action.RETRY), actor="me", reason="", target="these")
     assert set(fates.values()) == {ActionResult.RETRIED}
     assert flow.states() == {"a": "ready", "b": "blocked"}
     assert flow.record().live == 2

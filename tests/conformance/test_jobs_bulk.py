@@ -9,26 +9,28 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import QueueClosed
-from holdfast.model.actions import UNCHANGED, Action, ActionResult, Order
+from holdfast.model.actions import Action, ActionResult, Order
 from holdfast.model.audit import AuditFilter
 from holdfast.model.jobs import JobState
 from holdfast.model.routing import Route
 from holdfast.rules.lifecycle import MAX_GENERATION
 from holdfast.storage.ops import audit
-from holdfast.storage.ops.jobs import bulk, control
+from holdfast.storage.ops.jobs import actions
 
 from .world import World, spec
 
 ORDERS = {
-    Action.PRIORITY: Order(Action.PRIORITY, priority=7),
+    Action.SET_PRIORITY: Order(Action.SET_PRIORITY, priority=7),
     Action.MOVE: Order(Action.MOVE, queue="elsewhere"),
-    **{a: Order(a) for a in Action if a not in (Action.PRIORITY, Action.MOVE)},
+    Action.GRANT: Order(Action.GRANT, worker="w", expires=SECOND),
+    Action.RESCHEDULE: Order(Action.RESCHEDULE, delay=SECOND),
 }
+ORDERS |= {action: Order(action) for action in Action if action not in ORDERS}
 PAIRS = [(state, action) for state in JobState for action in Action]
 
 
 def apply(world: World, ids: list[str], order: Order) -> dict[str, ActionResult]:
-    return world.run(bulk.apply, ids, order, actor="ada", reason="because", target="these")
+    return world.run(actions.apply, ids, order, actor="ada", reason="because", target="these")
 
 
 @pytest.mark.parametrize(("state", "action"), PAIRS, ids=[f"{s}-{a}" for s, a in PAIRS])
@@ -38,21 +40,21 @@ def test_a_dry_run_foretells_what_is_done_and_changes_nothing(
     world, placed = each_store, each_store.place(state)
     world.clock.advance(1)
     before = world.row(placed.id)
-    expected = world.run(bulk.expect, [placed.id], ORDERS[action])
+    expected = world.run(actions.expect, [placed.id], ORDERS[action])
     assert world.row(placed.id) == before
     assert apply(world, [placed.id], ORDERS[action]) == expected
     rows = world.sql("select * from holdfast_job where id = :id", id=placed.id)
-    assert (rows == [before]) == (expected[placed.id] in UNCHANGED)
+    assert (rows == [before]) == (not expected[placed.id].changes)
 
 
 def test_what_changes_nothing_is_not_recorded(each_store: World) -> None:
     world, placed = each_store, each_store.place(JobState.READY)
-    order = Order(Action.PRIORITY, priority=7)
+    order = Order(Action.SET_PRIORITY, priority=7)
     assert [apply(world, [placed.id], order)[placed.id] for _ in "12"] == [ActionResult.CHANGED, ActionResult.ALREADY]
     assert apply(world, ["nobody"], Order(Action.HOLD)) == {"nobody": ActionResult.MISSING}
     assert apply(world, [placed.id], Order(Action.RELEASE)) == {placed.id: ActionResult.ALREADY}
     records = world.run(audit.list_audit, AuditFilter())
-    assert [record.action for record in records] == ["job.priority"]
+    assert [record.action for record in records] == ["job.set_priority"]
 
 
 def test_many_are_retried_at_once_and_run_again(world: World) -> None:
@@ -63,8 +65,8 @@ def test_many_are_retried_at_once_and_run_again(world: World) -> None:
 
 def test_of_two_with_one_dedupe_key_only_the_first_is_requeued(world: World) -> None:
     old = [world.place(JobState.FAILED, key="k").id, world.place(JobState.FAILED, key="k").id]
-    expected = {old[0]: ActionResult.RETRIED, old[1]: ActionResult.NOT_REQUEUED}
-    assert world.run(bulk.expect, old, Order(Action.RETRY)) == expected
+    expected = {old[0]: ActionResult.RETRIED, old[1]: ActionResult.KEY_TAKEN}
+    assert world.run(actions.expect, old, Order(Action.RETRY)) == expected
     assert apply(world, old, Order(Action.RETRY)) == expected
 
 
@@ -73,7 +75,7 @@ def test_a_requeue_against_a_live_twin_is_no_error(world: World) -> None:
     world.add(key="k")
     before = world.row(old)
     assert apply(world, [old, other], Order(Action.RETRY)) == {
-        old: ActionResult.NOT_REQUEUED,
+        old: ActionResult.KEY_TAKEN,
         other: ActionResult.RETRIED,
     }
     assert world.row(old) == before
@@ -129,7 +131,7 @@ def test_a_moved_job_is_claimed_in_its_new_queue_with_its_demands(world: World) 
 
 def test_nothing_is_moved_to_a_queue_that_takes_no_jobs(world: World) -> None:
     job_id = world.add()
-    world.run(control.set_queue_state, "shut", "draining")
+    world.run(actions.set_queue_state, "shut", "draining")
     with pytest.raises(QueueClosed):
         apply(world, [job_id], Order(Action.MOVE, queue="shut"))
     assert world.job(job_id).queue == "default"
@@ -153,10 +155,10 @@ def test_force_ends_what_runs(world: World) -> None:
 @pytest.mark.parametrize("only", [{"only_states": ("failed",)}, {"only_queue": "gone"}])
 def test_what_left_the_filter_since_it_was_chosen_is_not_meant(world: World, only: dict[str, Any]) -> None:
     placed = world.place(JobState.FAILED)
-    world.run(control.replay, placed.id)
+    world.run(actions.retry, placed.id)
     before = world.row(placed.id)
     order = Order(Action.DELETE, **only)
-    assert world.run(bulk.expect, [placed.id], order) == {placed.id: ActionResult.NOT_ALLOWED}
+    assert world.run(actions.expect, [placed.id], order) == {placed.id: ActionResult.NOT_ALLOWED}
     assert apply(world, [placed.id], order) == {placed.id: ActionResult.NOT_ALLOWED}
     assert world.row(placed.id) == before
 

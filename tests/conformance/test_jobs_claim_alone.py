@@ -14,7 +14,7 @@ from holdfast.model.outcomes import Retry
 from holdfast.model.routing import Route
 from holdfast.rules.routing import Hold
 from holdfast.rules.webhooks import call_tags, called_endpoint
-from holdfast.storage.ops.jobs import claims, control
+from holdfast.storage.ops.jobs import actions, claims
 from holdfast.storage.ops.jobs.claims import Turn
 from holdfast.storage.ops.routing.affinities import Routing
 from holdfast.storage.port import Op
@@ -91,7 +91,7 @@ def test_a_worker_that_was_declared_lost_gets_nothing(world: World) -> None:
 
 
 def test_a_paused_queue_gives_nothing(world: World) -> None:
-    world.run(control.set_queue_state, "default", "paused")
+    world.run(actions.set_queue_state, "default", "paused")
     job = world.add()
     assert not _lone(world, world.worker())
     assert world.job(job).owner is None

@@ -11,7 +11,7 @@ from holdfast.ids import ids
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Finish, Recorded, Retry
 from holdfast.model.routing import Route
-from holdfast.storage.ops.jobs import claims, control, enqueue
+from holdfast.storage.ops.jobs import actions, claims, enqueue
 from holdfast.storage.ops.workers import workers
 
 from .racing import all_at_once, aside, claim_op, open_transaction, setting_op
@@ -139,20 +139,20 @@ def test_the_next_due_time_tells_how_long_to_sleep(world: World) -> None:
 @pytest.mark.parametrize("state", ["paused", "disabled"])
 def test_a_paused_or_disabled_queue_hands_out_nothing_until_it_is_active_again(world: World, state: str) -> None:
     job_id, other, owner = world.add(), world.add(queue="other"), world.worker()
-    world.run(control.set_queue_state, "default", state)
+    world.run(actions.set_queue_state, "default", state)
     assert [job.id for job in world.claim(owner, queues=["default", "other"])] == [other]
-    world.run(control.set_queue_state, "default", "active")
+    world.run(actions.set_queue_state, "default", "active")
     assert world.take(owner).id == job_id
 
 
 def test_a_draining_queue_still_hands_out_what_it_has(world: World) -> None:
     job_id = world.add()
-    world.run(control.set_queue_state, "default", "draining")
+    world.run(actions.set_queue_state, "default", "draining")
     assert world.take(world.worker()).id == job_id
 
 
 def test_a_paused_queue_accepts_jobs(world: World) -> None:
-    world.run(control.set_queue_state, "default", "paused")
+    world.run(actions.set_queue_state, "default", "paused")
     assert world.enqueue(spec())[0].created
 
 
@@ -161,7 +161,7 @@ def test_suspects_of_a_paused_queue_wait_too(world: World) -> None:
     lost = world.worker()
     world.take(lost)
     world.lose_twice(lost)
-    world.run(control.set_queue_state, "default", "paused")
+    world.run(actions.set_queue_state, "default", "paused")
     assert world.claim(world.worker(), suspects=1) == []
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import DuplicateJob
+from holdfast.model.actions import Action, Order
 from holdfast.model.jobs import Enqueued, JobState
 from holdfast.model.outcomes import Done, Failed, Parked, Released, Rerouted, Retry, Snoozed
 from holdfast.model.routing import Route
-from holdfast.storage.ops.jobs import control, enqueue, retention
+from holdfast.storage.ops.jobs import actions, enqueue, retention
 from holdfast.storage.port import Op
 from tests.patience import SOON
 
@@ -51,16 +52,16 @@ def test_a_retrying_job_keeps_its_key(world: World) -> None:
 
 def test_a_forced_cancel_and_a_requested_one_that_is_answered_free_the_key(world: World) -> None:
     placed = world.place(JobState.RUNNING, key="k")
-    world.run(control.cancel, placed.id, force=True)
+    world.run(actions.cancel, placed.id, force=True)
     second = world.place(JobState.RUNNING, key="k")
-    world.run(control.cancel, second.id)
+    world.run(actions.cancel, second.id)
     assert world.enqueue(spec(key="k")) == [Enqueued(second.id, created=False)]
     world.lose(second.owner)
     assert world.enqueue(spec(key="k"))[0].created
 
 
 def test_deleting_a_job_frees_its_key(world: World) -> None:
-    world.run(control.delete, world.add(key="k"))
+    world.run(actions.delete, world.add(key="k"))
     assert world.enqueue(spec(key="k"))[0].created
 
 
@@ -149,12 +150,12 @@ def test_a_window_ends_with_the_job_that_opened_it_where_somebody_deletes_that(w
     twin = {"key": "k", "until": "window", "window": 60 * SECOND}
     first, owner = world.add(**twin), world.worker()
     world.finish(owner, world.take(owner), Done("1"))
-    world.run(control.delete, first)
+    world.run(actions.delete, first)
 
     (second,) = world.enqueue(spec(**twin))
     assert second.created
     assert world.enqueue(spec(**twin)) == [Enqueued(second.id, created=False)]
-    world.run(control.delete, second.id)
+    world.run(actions.delete, second.id)
     third, fourth = world.enqueue(spec(**twin), spec(**twin))
     assert (third.created, fourth) == (True, Enqueued(third.id, created=False))
 
@@ -243,11 +244,11 @@ def test_replace_leaves_a_job_alone_that_has_started(world: World) -> None:
 
 def test_replace_changes_a_held_job_that_never_started_and_it_stays_held(world: World) -> None:
     winner = world.add(key="k", payload="1")
-    world.run(control.hold, winner, actor="ada", reason="not yet")
+    world.run(actions.act, winner, Order(Action.HOLD), actor="ada", reason="not yet")
     world.enqueue(spec(key="k", payload="2", on_duplicate="replace"))
     assert (world.job(winner).payload, world.job(winner).state) == ("2", "blocked")
     assert world.claim(world.worker()) == []
-    world.run(control.unhold, winner, actor="ada", reason="now")
+    world.run(actions.act, winner, Order(Action.RELEASE), actor="ada", reason="now")
     assert world.take(world.worker()).payload == "2"
 
 
@@ -395,7 +396,7 @@ def test_a_window_opened_and_left_by_a_stranger_meanwhile_still_refuses_its_twin
             within(Op(lambda tx: enqueue.enqueue(tx, [wanted])))
             late = start(lambda: on_postgres.enqueue(twin))
             await_blocked(on_postgres)
-            within(Op(lambda tx: control.cancel(tx, wanted.id)))
+            within(Op(lambda tx: actions.cancel(tx, wanted.id)))
         assert late.result(10) == [Enqueued(wanted.id, created=False)]
     assert on_postgres.jobs() == 1
     assert on_postgres.sql("select distinct job from holdfast_event_inbox") == [(wanted.id,)], "no event of the twin"
@@ -406,7 +407,7 @@ def test_a_replay_that_races_a_twin_is_not_done_rather_than_failed(on_postgres: 
     with aside() as start:
         with open_transaction(on_postgres) as within:
             within(Op(lambda tx: enqueue.enqueue(tx, [spec(key="k")])))
-            late = start(lambda: on_postgres.run(control.replay, old.id))
+            late = start(lambda: on_postgres.run(actions.retry, old.id))
             await_blocked(on_postgres)
         assert late.result(10) is False
     assert on_postgres.job(old.id).state is JobState.FAILED

@@ -6,10 +6,11 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
+from holdfast.model.actions import Action, Order
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Rerouted, Retry
 from holdfast.model.routing import Route
-from holdfast.storage.ops.jobs import control, explaining
+from holdfast.storage.ops.jobs import actions, explaining
 from holdfast.storage.ops.limits import quotas, rates, totals
 
 from .world import ERROR, LEASE, World
@@ -53,7 +54,7 @@ def test_it_runs_past_its_timeout(world: World) -> None:
 def test_its_queue_is_paused(world: World) -> None:
     job_id = world.add(queue="mail")
     world.worker(queues=["mail"])
-    world.run(control.set_queue_state, "mail", "paused")
+    world.run(actions.set_queue_state, "mail", "paused")
     assert "'mail' is paused" in reasons(world, job_id)["queue_paused"]
 
 
@@ -106,14 +107,14 @@ def test_it_runs_on_a_worker_whose_lease_is_over(world: World) -> None:
 
 def test_it_was_asked_to_stop(world: World) -> None:
     placed = world.place(JobState.RUNNING)
-    world.run(control.cancel, placed.id)
+    world.run(actions.cancel, placed.id)
     assert list(reasons(world, placed.id)) == ["running", "cancel_requested"]
 
 
 def test_a_cancel_is_named_and_not_the_loss_or_failure_before_it(world: World) -> None:
     job_id, owner = world.add(), world.worker()
     world.finish(owner, world.take(owner), Retry(60 * SECOND, ERROR, outcome="lost"))
-    world.run(control.cancel, job_id, reason="not wanted")
+    world.run(actions.cancel, job_id, reason="not wanted")
     world.clock.advance(5)
     assert reasons(world, job_id) == {"cancelled": "it was cancelled (not wanted), as requested 5 s ago"}
 
@@ -124,7 +125,7 @@ def test_it_is_blocked_and_why(world: World) -> None:
 
 def test_an_operator_holds_it_and_how_to_let_it_go(world: World) -> None:
     job_id = world.add()
-    world.run(control.hold, job_id, actor="ada", reason="the disk is full")
+    world.run(actions.act, job_id, Order(Action.HOLD), actor="ada", reason="the disk is full")
     assert f"holdfast jobs release {job_id}" in reasons(world, job_id)["held"]
 
 
@@ -163,7 +164,7 @@ def test_it_has_ended_and_how(world: World, state: JobState) -> None:
 
 def test_several_reasons_are_told_at_once(world: World) -> None:
     job_id = world.add(delay=SECOND)
-    world.run(control.set_queue_state, "default", "paused")
+    world.run(actions.set_queue_state, "default", "paused")
     assert list(reasons(world, job_id)) == ["due_later", "queue_paused", "no_worker"]
 
 

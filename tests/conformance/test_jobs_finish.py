@@ -27,7 +27,7 @@ from holdfast.model.outcomes import (  # fmt: skip
     Throttled,
 )
 from holdfast.model.routing import Route
-from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 from tests.patience import SOON
 
 from .world import ERROR, World, spec
@@ -281,7 +281,7 @@ def test_who_does_not_own_the_job_changes_nothing(each_store: World, outcome: Ou
             world.finish(owner, claimed, Done("1"))
             epoch += 1
         case "cancelled by force":
-            world.run(control.cancel, job_id, force=True)
+            world.run(actions.cancel, job_id, force=True)
         case "rescued":
             world.lose(owner)
     before, history = world.row(job_id), world.history(job_id)

@@ -12,7 +12,7 @@ from holdfast.clock import SECOND
 from holdfast.model.jobs import TERMINAL, Hook, JobState
 from holdfast.model.outcomes import Done, Failed, Retry
 from holdfast.storage.ops.flows import dependency_resolution
-from holdfast.storage.ops.jobs import control, finishing, retention
+from holdfast.storage.ops.jobs import actions, finishing, retention
 from holdfast.storage.port import Op, Tx
 
 from .world import ERROR, World, spec
@@ -70,10 +70,10 @@ def test_a_job_whose_worker_is_lost_for_the_last_time_enqueues_its_hooks(world: 
 
 def test_an_operators_ends_enqueue_hooks(world: World) -> None:
     waiting, running = world.place(JobState.READY, hooks=ALL), world.place(JobState.RUNNING, hooks=ALL)
-    world.run(control.cancel, waiting.id)
-    world.run(control.cancel, running.id, force=True)
+    world.run(actions.cancel, waiting.id)
+    world.run(actions.cancel, running.id, force=True)
     gone = world.place(JobState.READY, hooks=ALL)
-    world.run(control.delete, gone.id)
+    world.run(actions.delete, gone.id)
     assert sorted(args["job"] for _, args in enqueued(world)) == sorted([waiting.id, running.id, gone.id])
 
 
@@ -89,7 +89,7 @@ def test_what_is_rolled_back_enqueues_nothing(each_store: World) -> None:
     placed = each_store.place(JobState.READY, hooks=ALL)
 
     async def crash(tx: Tx) -> None:
-        await control.cancel(tx, placed.id)
+        await actions.cancel(tx, placed.id)
         raise RuntimeError("the power is gone")
 
     with pytest.raises(RuntimeError):

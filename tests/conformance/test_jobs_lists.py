@@ -16,7 +16,7 @@ from holdfast.ids import ids
 from holdfast.model.answers import Count, JobFilter
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Failed, Retry
-from holdfast.storage.ops.jobs import control, counting, finding, queries
+from holdfast.storage.ops.jobs import actions, counting, finding, queries
 from holdfast.storage.statements import Statement, sql
 
 from .world import ERROR, World, spec
@@ -227,7 +227,7 @@ def test_a_list_by_end_is_paged_through_jobs_that_ended_in_one_commit(
         if len(seen) == 2:
             # Neither a job that ends meanwhile nor one that is retried changes the pages behind.
             world.place(JobState.CANCELLED, task="x")
-            assert world.run(control.replay, seen[-1])
+            assert world.run(actions.retry, seen[-1])
         if page.next is None:
             break
         page = world.run(queries.search_jobs, JobFilter(order="ended", limit=2, before=page.next, **narrow), 1000)

@@ -10,7 +10,7 @@ from holdfast.ids import ids
 from holdfast.model.answers import Count, JobFilter
 from holdfast.model.jobs import Ended, JobState
 from holdfast.model.outcomes import Done, Failed, Retry
-from holdfast.storage.ops.jobs import control, queries
+from holdfast.storage.ops.jobs import actions, queries
 
 from .world import ERROR, World, spec
 
@@ -102,9 +102,9 @@ def test_ids_with_quotes_and_percent_signs_are_only_text(world: World) -> None:
 def test_queue_states_are_those_that_were_given(world: World) -> None:
     world.add()
     assert world.run(queries.queue_states) == {}
-    world.run(control.set_queue_state, "mail", "paused")
-    world.run(control.set_queue_state, "mail", "active")
-    world.run(control.set_queue_state, "bulk", "paused")
+    world.run(actions.set_queue_state, "mail", "paused")
+    world.run(actions.set_queue_state, "mail", "active")
+    world.run(actions.set_queue_state, "bulk", "paused")
     assert world.run(queries.queue_states) == {"bulk": "paused", "mail": "active"}
 
 

@@ -11,7 +11,7 @@ from holdfast.model.queues import QueueSettings
 from holdfast.model.signals import Wait
 from holdfast.rules.retention import DAY, Retention, with_queues
 from holdfast.storage.ops import audit
-from holdfast.storage.ops.jobs import control, retention
+from holdfast.storage.ops.jobs import actions, retention
 from holdfast.storage.port import Op
 
 from .waiting_kit import suspended, waiter
@@ -54,7 +54,7 @@ def test_a_job_that_was_replayed_after_it_was_chosen_stays(world: World) -> None
     placed = world.place(JobState.FAILED)
     world.clock.advance(10)
     ((chosen, *_),) = world.run(retention.page_of_ended, 0, SECOND)
-    world.run(control.replay, placed.id)
+    world.run(actions.retry, placed.id)
     assert world.run(retention.prune_jobs, [chosen], SECOND) == 0
     assert world.job(placed.id).state is JobState.READY
 

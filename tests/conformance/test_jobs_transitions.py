@@ -31,7 +31,7 @@ from holdfast.model.routing import Route
 from holdfast.model.signals import Answer, Condition, Signal, Wait
 from holdfast.rules.lifecycle import MOVES, Event, event_of
 from holdfast.storage.ops.flows import dependency_resolution, edges  # fmt: skip
-from holdfast.storage.ops.jobs import bulk, claims, control, enqueue, finishing  # fmt: skip
+from holdfast.storage.ops.jobs import actions, claims, enqueue, finishing  # fmt: skip
 from holdfast.storage.ops.signals import signals, suspension, waking  # fmt: skip
 
 from .world import ERROR, LEASE, Placed, World, claim_request, spec
@@ -48,7 +48,8 @@ OUTCOMES: tuple[Outcome, ...] = (
 PAIRS = [(state, event) for state in JobState for event in Event]
 KEEPS_ITS_EPOCH = {
     (JobState.RUNNING, Event.CANCEL), (JobState.READY, Event.RUN_NOW), (JobState.BLOCKED, Event.RUN_NOW),
-    (JobState.READY, Event.HOLD), (JobState.BLOCKED, Event.UNHOLD), (JobState.READY, Event.BLOCK),
+    (JobState.READY, Event.RESCHEDULE), (JobState.BLOCKED, Event.RESCHEDULE),
+    (JobState.READY, Event.HOLD), (JobState.BLOCKED, Event.OPERATOR_RELEASE), (JobState.READY, Event.BLOCK),
     (JobState.BLOCKED, Event.BLOCK), (JobState.BLOCKED, Event.UNBLOCK), (JobState.SUSPENDED, Event.RESUME),
 }  # fmt: skip
 
@@ -78,27 +79,31 @@ def expire(world: World, placed: Placed) -> None:
 
 
 def cancel(world: World, placed: Placed) -> None:
-    world.run(control.cancel, placed.id)
+    world.run(actions.cancel, placed.id)
 
 
 def force_cancel(world: World, placed: Placed) -> None:
-    world.run(control.cancel, placed.id, force=True)
+    world.run(actions.cancel, placed.id, force=True)
 
 
 def run_now(world: World, placed: Placed) -> None:
-    world.run(control.run_now, placed.id)
+    world.run(actions.run_now, placed.id)
 
 
-def replay(world: World, placed: Placed) -> None:
-    world.run(control.replay, placed.id)
+def reschedule(world: World, placed: Placed) -> None:
+    world.run(actions.act, placed.id, Order(Action.RESCHEDULE, delay=SECOND), actor="me", reason="")
+
+
+def retry(world: World, placed: Placed) -> None:
+    world.run(actions.retry, placed.id)
 
 
 def hold(world: World, placed: Placed) -> None:
-    world.run(bulk.apply, [placed.id], Order(Action.HOLD), actor="me", reason="", target=placed.id)
+    world.run(actions.apply, [placed.id], Order(Action.HOLD), actor="me", reason="", target=placed.id)
 
 
-def unhold(world: World, placed: Placed) -> None:
-    world.run(bulk.apply, [placed.id], Order(Action.RELEASE), actor="me", reason="", target=placed.id)
+def release(world: World, placed: Placed) -> None:
+    world.run(actions.apply, [placed.id], Order(Action.RELEASE), actor="me", reason="", target=placed.id)
 
 
 def block(world: World, placed: Placed) -> None:
@@ -137,9 +142,10 @@ ACTS: dict[Event, Act] = {
     Event.FORCE_CANCEL: force_cancel,
     Event.EXPIRE: expire,
     Event.RUN_NOW: run_now,
-    Event.REPLAY: replay,
+    Event.RESCHEDULE: reschedule,
+    Event.OPERATOR_RETRY: retry,
     Event.HOLD: hold,
-    Event.UNHOLD: unhold,
+    Event.OPERATOR_RELEASE: release,
     Event.BLOCK: block,
     Event.UNBLOCK: unblock,
     Event.SKIP: skip,
@@ -228,7 +234,7 @@ def circumstances(event: Event) -> list[Act]:
             return [as_it_is, past_its_deadline, out_of_attempts, asked_to_stop]
         case Event.RUN_NOW:
             return [as_it_is, due_later]
-        case Event.UNHOLD:
+        case Event.OPERATOR_RELEASE | Event.RESCHEDULE:
             return [held_by_an_operator]
         case Event.BLOCK | Event.UNBLOCK | Event.SKIP:
             return [waits_for_others]
@@ -236,7 +242,7 @@ def circumstances(event: Event) -> list[Act]:
             return [as_it_is, was_sent_what_it_wants, asked_to_stop]
         case Event.GIVE_UP:
             return [waited_in_vain("fail"), waited_in_vain("cancel"), waited_in_vain("expire")]
-        case Event.REPLAY:
+        case Event.OPERATOR_RETRY:
             return [as_it_is, depends_on_what_failed]
         case Event.SUPERSEDE:
             return [failed_once_and_holds_a_key]

@@ -12,7 +12,7 @@ from holdfast.clock import SECOND
 from holdfast.model.jobs import Fair, JobState
 from holdfast.model.limits import ActiveLimits, JobLimits, key_lane, keyed_scope, queue_lane, rate_lane, task_lane
 from holdfast.model.outcomes import Done, Finish, Outcome, Retry, Snoozed, Throttled
-from holdfast.storage.ops.jobs import claims, control, finishing
+from holdfast.storage.ops.jobs import actions, claims, finishing
 from holdfast.storage.ops.limits import lanes, rates
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
@@ -174,7 +174,7 @@ def test_a_forced_cancel_gives_the_slot_back(world: World) -> None:
     me = world.worker()
     claim(world, me)
     claim(world, me)
-    world.run(control.cancel, first, force=True)
+    world.run(actions.cancel, first, force=True)
     assert [job.id for job in claim(world, me)] == [second]
 
 
@@ -184,7 +184,7 @@ def test_a_lane_whose_next_job_was_cancelled_does_not_stall(world: World) -> Non
     (job,) = claim(world, me)
     claim(world, me)
     world.finish(me, job, Done("null"))
-    world.run(control.cancel, second)
+    world.run(actions.cancel, second)
     world.run(lanes.unpark_stalled)
     assert [job.id for job in claim(world, me)] == [third]
     assert world.job(first).state == "succeeded"
@@ -317,7 +317,7 @@ def test_buckets_of_keys_that_nobody_uses_are_removed_and_those_that_are_awaited
     for key in ("idle", "busy", "busy", "gone", "gone"):
         last = world.add(**by_key(key))
     claim(world, world.worker())
-    world.run(control.cancel, last)
+    world.run(actions.cancel, last)
     world.clock.advance(99)
     assert (world.read(rates.is_idle), world.run(rates.prune_idle)) == (False, 0)
     world.clock.advance(20)

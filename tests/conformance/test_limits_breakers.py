@@ -12,7 +12,7 @@ from holdfast.errors import NotFound
 from holdfast.model.jobs import Claimed
 from holdfast.model.limits import Breaker, JobLimits, breaker_lane, key_lane
 from holdfast.model.outcomes import Cancelled, Done, Failed, Finish, Outcome, Released, Retry, Snoozed, Throttled
-from holdfast.storage.ops.jobs import claims, control, explaining, finishing
+from holdfast.storage.ops.jobs import actions, claims, explaining, finishing
 from holdfast.storage.ops.limits import breakers, lanes
 from holdfast.storage.ops.stats import stats
 from holdfast.storage.ops.workers import lookout, workers
@@ -116,7 +116,7 @@ def test_a_failure_of_a_job_whose_cancel_was_requested_does_not_count(world: Wor
     job_id = world.add(**shielded())
     me = world.worker()
     job = world.take(me)
-    world.run(control.cancel, job_id)
+    world.run(actions.cancel, job_id)
     world.finish(me, job, FAILED)
     assert stripe(world).state == "closed"
 
@@ -267,7 +267,7 @@ def test_a_trial_that_never_ends_by_itself_leaves_nothing_stuck(world: World, en
         world.run(workers.beat, other)
         world.run(workers.rescue, me)
     else:
-        world.run(control.cancel, trial.id, force=True)
+        world.run(actions.cancel, trial.id, force=True)
     assert (stripe(world).state, stripe(world).trial_runs) == ("half_open", False)
     assert len(claim(world, other)) == 1
 

@@ -9,13 +9,14 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import OutboxFull
+from holdfast.model.actions import Action, Order
 from holdfast.model.audit import AuditFilter
 from holdfast.model.jobs import Claimed
 from holdfast.model.limits import ActiveLimits, queue_lane
 from holdfast.model.outbox import queue_of
 from holdfast.model.outcomes import Done, Failed, Finish, Outcome, Parked, Retry, Throttled
 from holdfast.storage.ops.audit import list_audit
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.ops.limits import lanes
 from holdfast.storage.ops.outbox import entries, outboxes
 from holdfast.storage.ops.outbox.entries import Room
@@ -140,7 +141,7 @@ def test_an_entry_that_is_let_go_starts_from_zero_and_keeps_the_total_of_its_att
 def test_a_success_lets_neither_held_nor_abandoned_entries_go(each_store: World) -> None:
     world = each_store
     (held,) = put(world)
-    world.run(control.hold, held, actor="ada", reason="")
+    world.run(actions.act, held, Order(Action.HOLD), actor="ada", reason="")
     (abandoned,) = ended(world, Failed("permanent", ERROR))
     owner = world.worker(queues=[QUEUE])
     put(world)
@@ -156,7 +157,7 @@ def test_retry_now_makes_what_waits_and_what_is_parked_due_and_does_not_touch_wh
     later = ended(world, Retry(60 * SECOND, ERROR))
     parked = ended(world, Parked("auth", ERROR))
     (held,) = put(world)
-    world.run(control.hold, held, actor="ada", reason="")
+    world.run(actions.act, held, Order(Action.HOLD), actor="ada", reason="")
     sending = put(world)
     (job,) = take(world, owner)
     before = world.row(job.id)
@@ -305,5 +306,5 @@ def test_entries_that_come_back_in_another_order_are_still_sent_in_that_of_their
 def test_deleting_an_entry_forgets_its_place(each_store: World) -> None:
     world = each_store
     first, second = put(world, 2, key="k")
-    world.run(control.delete, first)
+    world.run(actions.delete, first)
     assert world.sql("select job_id from holdfast_outbox_order") == [(second,)]

@@ -12,7 +12,7 @@ from holdfast.model.audit import AuditFilter
 from holdfast.model.jobs import JobState
 from holdfast.model.queues import QueueSettings, QueueState
 from holdfast.storage.ops import audit, queues
-from holdfast.storage.ops.jobs import control, enqueue
+from holdfast.storage.ops.jobs import actions, enqueue
 from tests.patience import SOON
 
 from .world import World, spec
@@ -77,7 +77,7 @@ def test_an_enqueue_that_is_repeated_after_its_queue_was_closed_finds_its_job(wo
 def test_what_runs_in_a_disabled_queue_can_be_finished_and_retried(world: World) -> None:
     placed = world.place(JobState.FAILED)
     move(world, placed.queue, QueueState.DISABLED)
-    assert world.run(control.replay, placed.id) is True
+    assert world.run(actions.retry, placed.id) is True
 
 
 def test_settings_are_kept_and_what_is_not_named_stays(two_worlds: tuple[World, World]) -> None:

@@ -14,7 +14,7 @@ from holdfast.model.jobs import Claimed
 from holdfast.model.outcomes import Done, Finish
 from holdfast.model.routing import Route
 from holdfast.rules.routing import Hold
-from holdfast.storage.ops.jobs import claims, control
+from holdfast.storage.ops.jobs import actions, claims
 from holdfast.storage.ops.jobs.claims import ClaimRequest, Turn
 from holdfast.storage.ops.routing import routes
 from holdfast.storage.ops.routing.affinities import Routing
@@ -125,7 +125,7 @@ def test_a_paused_queue_is_no_reason_to_load_something(world: World) -> None:
     owner = world.worker(queues=["paused", "default"])
     tiers = [[Route("paused"), route("llama", "paused")], [Route("default"), route("qwen")]]
     world.enqueue(spec(route=route("llama", "paused")), spec(route=route("qwen")))
-    world.run(control.set_queue_state, "paused", "paused")
+    world.run(actions.set_queue_state, "paused", "paused")
     (job,) = turn(world, request(owner, tiers=tiers)).claimed
     assert job.route == route("qwen").number
 

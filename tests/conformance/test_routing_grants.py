@@ -16,7 +16,7 @@ from holdfast.model.routing import Route
 from holdfast.model.steps import Step
 from holdfast.rules.routing import Hold
 from holdfast.storage.ops import steps
-from holdfast.storage.ops.jobs import bulk, claims, control, explaining
+from holdfast.storage.ops.jobs import actions, claims, explaining
 from holdfast.storage.ops.jobs.claims import ClaimRequest
 from holdfast.storage.ops.routing import grants, routes, stranded
 from holdfast.storage.ops.routing.affinities import Routing
@@ -80,9 +80,9 @@ def test_it_survives_what_keeps_a_job_from_starting(world: World) -> None:
     give(world, job_id)
     world.clock.advance(10)
     assert claim(world, other, "gpu-2") == []
-    world.run(control.set_queue_state, "default", "paused")
+    world.run(actions.set_queue_state, "default", "paused")
     assert claim(world, one, "gpu-1") == []
-    world.run(control.set_queue_state, "default", "active")
+    world.run(actions.set_queue_state, "default", "active")
     assert [job.id for job in claim(world, one, "gpu-1")] == [job_id]
 
 
@@ -135,7 +135,7 @@ def test_what_is_not_there_cannot_be_granted(world: World) -> None:
 def test_a_job_that_was_moved_meanwhile_goes_on_in_its_new_queue(world: World) -> None:
     (job,) = world.enqueue(spec(route=GPU))
     give(world, job.id)
-    world.run(bulk.apply, [job.id], Order(Action.MOVE, queue="other"), actor="me", reason="", target="one")
+    world.run(actions.apply, [job.id], Order(Action.MOVE, queue="other"), actor="me", reason="", target="one")
     other = world.worker("gpu-2", queues=["default", "other"])
     assert claim(world, other, "gpu-2") == []
     world.clock.advance(30)
@@ -146,17 +146,17 @@ def test_a_job_that_was_moved_meanwhile_goes_on_in_its_new_queue(world: World) -
 def test_a_granted_job_that_ended_otherwise_can_be_replayed_for_all(world: World) -> None:
     job_id, other = world.add(), world.worker("gpu-2")
     give(world, job_id)
-    world.run(control.cancel, job_id)
+    world.run(actions.cancel, job_id)
     world.clock.advance(30)
     world.run(grants.expire_grants)
-    world.run(control.replay, job_id)
+    world.run(actions.retry, job_id)
     assert len(claim(world, other, "gpu-2")) == 1
 
 
 def test_a_deleted_job_leaves_no_grant(world: World) -> None:
     job_id = world.add()
     give(world, job_id)
-    world.run(control.delete, job_id)
+    world.run(actions.delete, job_id)
     assert world.read(grants.list_grants) == []
 
 
@@ -198,7 +198,7 @@ def test_a_fork_of_a_granted_job_is_for_everybody(world: World, route: Route, qu
     world.finish(one, claimed, Retry(0, ERROR))
     give(world, job.id)
     if queue == "other":
-        world.run(bulk.apply, [job.id], Order(Action.MOVE, queue=queue), actor="me", reason="", target="one")
+        world.run(actions.apply, [job.id], Order(Action.MOVE, queue=queue), actor="me", reason="", target="one")
     fork = world.run(steps.fork, job.id, "load", ids.new())
     assert [job.id for job in claim(world, other, "gpu-2")] == [fork]
     assert world.job(fork).route == route.on(queue).number

@@ -7,7 +7,7 @@ import pytest
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Rerouted
 from holdfast.model.routing import Route
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.ops.routing import routes
 from holdfast.worker.claiming.routes import ServedRoutes
 
@@ -124,7 +124,7 @@ def test_a_route_of_a_live_job_stays(world: World, state: JobState) -> None:
 
 def test_an_enqueue_or_a_replay_brings_a_hidden_route_back(world: World) -> None:
     job_id = _done_on(world, GPU)
-    for bring_back in (lambda: world.enqueue(spec(route=GPU)), lambda: world.run(control.replay, job_id)):
+    for bring_back in (lambda: world.enqueue(spec(route=GPU)), lambda: world.run(actions.retry, job_id)):
         _note_usage(world)
         world.clock.advance(3601)
         assert world.read(routes.special_routes) == []
@@ -151,7 +151,7 @@ def test_a_route_is_deleted_only_when_no_job_has_it(world: World) -> None:
     kept, gone = _done_on(world, GPU), _done_on(world, other)
     _note_usage(world)
     world.clock.advance(2 * 86_400)
-    world.run(control.delete, gone)
+    world.run(actions.delete, gone)
     _note_usage(world)
     assert world.read(routes.route_of, world.job(kept)) == GPU
     assert world.read(routes.find_route, other.number, "default") == Route("default")

@@ -17,7 +17,7 @@ from holdfast.errors import Conflict, InvalidInput, NotFound
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done
 from holdfast.model.schedules import ScheduleState
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.ops.schedules import firing, schedules
 from holdfast.storage.port import Op, Store, Tx
 
@@ -107,7 +107,7 @@ def test_a_tick_stays_fired_after_its_job_is_gone(noon: World) -> None:
     create(noon)
     noon.clock.advance(1800)
     (job_id,) = fire(noon).jobs
-    noon.run(control.delete, job_id)
+    noon.run(actions.delete, job_id)
     noon.sql("update holdfast_schedule set last_tick = last_tick - 3600000000, next_tick = last_tick")
     assert fire(noon).jobs == ()
     assert noon.jobs() == 0
@@ -381,7 +381,7 @@ def test_two_who_run_a_schedule_now_at_once_do_not_overlap(two_worlds: tuple[Wor
         calls = [lambda: first.run(firing.run_now, key()), lambda: second.run(firing.run_now, key())]
         all_at_once([*calls, lambda: fire(first), lambda: fire(second)])
         (live,) = first.sql("select id from holdfast_job where finished_at is null")
-        first.run(control.cancel, live[0])
+        first.run(actions.cancel, live[0])
     assert first.jobs() == 10
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.rules.schedules import ticks_after
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.port import Params
 from holdfast.storage.statements import Statement
 from holdfast.worker.maintenance.scheduler import Scheduler
@@ -129,7 +129,7 @@ def _retention(world: World, luck: random.Random) -> int:
     old = [job_id for (job_id,) in world.sql("select id from holdfast_job order by id limit 50")]
     going = [job_id for job_id in old if luck.random() < 0.5]
     for job_id in going:
-        world.run(control.delete, job_id)
+        world.run(actions.delete, job_id)
     return len(going)
 
 

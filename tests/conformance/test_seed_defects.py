@@ -18,7 +18,7 @@ from holdfast.model.outcomes import Done, Failed, Lost, Recorded, Rerouted, Retr
 from holdfast.model.routing import Route
 from holdfast.rules.failure import Failure, FailureClass, decide
 from holdfast.rules.retry import DEFAULT
-from holdfast.storage.ops.jobs import control, enqueue, finishing, queries
+from holdfast.storage.ops.jobs import actions, enqueue, finishing, queries
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Store
 from holdfast.storage.postgres import PostgresStore
@@ -100,7 +100,7 @@ def test_d9_a_replayed_dead_job_has_all_its_attempts_again(world: World) -> None
     job_id, owner = world.add(max_attempts=2), world.worker()
     world.finish(owner, world.take(owner), Retry(0, ERROR))
     world.finish(owner, world.take(owner), Failed("exhausted", ERROR))
-    world.run(control.replay, job_id)
+    world.run(actions.retry, job_id)
     job = world.take(owner)
     outcome = decide(Failure(FailureClass.TRANSIENT, ERROR), job, DEFAULT, now=world.now, u=0.5)
     assert isinstance(outcome, Retry)
@@ -245,7 +245,7 @@ def test_d13_cancelling_a_job_leaves_no_child_process_behind(store: Store, tmp_p
             await asyncio.sleep(0.01)
         pid = int(noted)
         assert _exists(pid)
-        await store.awrite(Op(lambda tx: control.cancel(tx, job_id)))
+        await store.awrite(Op(lambda tx: actions.cancel(tx, job_id)))
         assert (await until(store, job_id, lambda job: job.state.is_terminal)).state is JobState.CANCELLED
         while _exists(pid):  # killed, but perhaps not yet laid to rest
             await asyncio.sleep(0.01)

@@ -9,7 +9,7 @@ from holdfast.errors import FlowCycle
 from holdfast.model.flows import Edge, FlowState
 from holdfast.model.outcomes import Done, Lost, Recorded
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 
 from .flow_kit import BROKE, create, drain, planned
 from .world import LEASE, World
@@ -31,7 +31,7 @@ def test_d2_a_member_that_the_cancel_of_its_flow_has_ended_cannot_be_completed(w
 def test_d2_a_member_that_was_cancelled_by_force_cannot_be_completed(world: World) -> None:
     flow = create(world, {"a": (), "b": ("a",)})
     stale = flow.take("a")
-    world.run(control.cancel, stale.id, force=True)
+    world.run(actions.cancel, stale.id, force=True)
     assert world.finish(flow.owner, stale, Done("1")) == Lost()
     drain(world)
     assert flow.states() == {"a": "cancelled", "b": "skipped"}
@@ -67,7 +67,7 @@ def test_d6_a_child_does_not_run_before_an_edge_that_is_applied_late(world: Worl
 def test_d6_an_operator_cannot_start_a_child_before_its_dependencies(world: World) -> None:
     flow = create(world, {"a": (), "b": ("a",)})
     with pytest.raises(Exception, match="only a ready or parked job can be run now"):
-        world.run(control.run_now, flow.ids["b"])
+        world.run(actions.run_now, flow.ids["b"])
     assert flow.state("b") == "blocked"
 
 

@@ -19,7 +19,7 @@ from holdfast.model.steps import Step
 from holdfast.rules.lifecycle import CRASH_CAP
 from holdfast.rules.steps import key_of
 from holdfast.storage.ops.artifacts import artifacts, blobs
-from holdfast.storage.ops.jobs import bulk, control, finishing, retention
+from holdfast.storage.ops.jobs import actions, finishing, retention
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Params, Tx
 from holdfast.storage.statements import Statement
@@ -60,12 +60,15 @@ def test_d20_no_later_change_of_state_erases_a_result(world: World) -> None:
     world.add()
     job = world.take(owner)
     world.finish(owner, job, Done('"right"'))
-    world.run(control.cancel, job.id)
-    world.run(control.cancel, job.id, force=True)
+    world.run(actions.cancel, job.id)
+    world.run(actions.cancel, job.id, force=True)
     for outcome in (Retry(0, ERROR), Failed("permanent", ERROR), Done('"late"')):
         for who in (owner, other):
             world.finish(who, job, outcome)
-    for change in (control.run_now, partial(control.set_priority, priority=3)):
+    for change in (
+        actions.run_now,
+        partial(actions.act, order=Order(Action.SET_PRIORITY, priority=3), actor="ann", reason=""),
+    ):
         with pytest.raises(IllegalMove):
             world.run(change, job.id)
     world.lose(owner)
@@ -82,7 +85,7 @@ def test_d20_a_replay_shows_no_result_of_the_run_before(world: World) -> None:
     world.add()
     job = world.take(owner)
     world.finish(owner, job, Done('"old"'))
-    world.run(control.replay, job.id)
+    world.run(actions.retry, job.id)
     assert world.job(job.id).result is None
     world.finish(owner, world.take(owner), Failed("permanent", ERROR))
     assert world.job(job.id).result is None
@@ -92,11 +95,11 @@ def test_d20_a_replay_shows_no_result_of_the_run_before(world: World) -> None:
 
 
 def by_delete(tx: Tx, job_id: str) -> Any:
-    return control.delete(tx, job_id)
+    return actions.delete(tx, job_id)
 
 
 def by_bulk(tx: Tx, job_id: str) -> Any:
-    return bulk.apply(tx, [job_id], Order(Action.DELETE), actor="ada", reason="", target="jobs")
+    return actions.apply(tx, [job_id], Order(Action.DELETE), actor="ada", reason="", target="jobs")
 
 
 def by_retention(tx: Tx, job_id: str) -> Any:

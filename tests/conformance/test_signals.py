@@ -17,7 +17,7 @@ from holdfast.errors import (
 from holdfast.model.jobs import JobState
 from holdfast.model.signals import MAX_SIGNALS, Signal
 from holdfast.rules.schemas import schema_of
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.ops.signals import signals, waitpoints
 from holdfast.storage.port import Op
 from tests.patience import SOON
@@ -74,7 +74,7 @@ def test_d7_a_replayed_signal_counts_once(world: World) -> None:
 def test_a_replay_is_recognised_after_the_job_has_gone_on_and_ended(world: World) -> None:
     job = suspended(world, wait_for("vote"))
     send(world, job.id, "vote", key="ballot")
-    world.run(control.cancel, job.id)
+    world.run(actions.cancel, job.id)
     assert send(world, job.id, "vote", key="ballot").again
     with pytest.raises(JobEnded):
         send(world, job.id, "vote", key="other")
@@ -226,7 +226,7 @@ def test_the_waitpoints_of_a_job_that_ends_are_closed(world: World) -> None:
     job = waiter(world)
     place = job.open()
     job.suspend(wait_for(waitpoints=(place,)))
-    world.run(control.cancel, job.id)
+    world.run(actions.cancel, job.id)
     assert pending_ids(world) == []
     assert redeem(world, place.token) is None
 
@@ -234,8 +234,8 @@ def test_the_waitpoints_of_a_job_that_ends_are_closed(world: World) -> None:
 def test_a_replayed_job_opens_its_waitpoint_anew_and_old_tokens_stay_worthless(world: World) -> None:
     job = waiter(world)
     old = job.open()
-    world.run(control.cancel, job.id, force=True)
-    world.run(control.replay, job.id)
+    world.run(actions.cancel, job.id, force=True)
+    world.run(actions.retry, job.id)
     assert redeem(world, old.token) is None
     job.go_on()
     new = job.open()

@@ -9,7 +9,7 @@ from holdfast.errors import LeaseLost
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Finish, Recorded, Suspended
 from holdfast.model.signals import Signal
-from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 from holdfast.storage.ops.signals import signals, suspension
 from holdfast.storage.port import Op
 from tests.patience import SOON
@@ -176,7 +176,7 @@ def test_a_delay_between_the_answer_and_the_resumption_is_kept(world: World) -> 
 
 def test_a_cancelled_wait_is_gone_and_stays_gone(world: World) -> None:
     job = suspended(world, wait_for("approval", timeout=SECOND))
-    world.run(control.cancel, job.id)
+    world.run(actions.cancel, job.id)
     world.clock.advance(1)
     wake(world)
     assert job.state == "cancelled"
@@ -185,7 +185,7 @@ def test_a_cancelled_wait_is_gone_and_stays_gone(world: World) -> None:
 
 def test_a_requested_cancel_wins_over_the_suspension(world: World) -> None:
     job = waiter(world)
-    world.run(control.cancel, job.id)
+    world.run(actions.cancel, job.id)
     job.suspend(wait_for("approval"))
     assert job.state == "cancelled"
     assert world.sql("select count(*) from holdfast_wait") == [(0,)]

@@ -13,7 +13,7 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.model.signals import Sent, Signal
 from holdfast.rules.signals import Claims, parse, sign
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.ops.signals import signals, waitpoints
 from holdfast.storage.port import Tx
 
@@ -105,7 +105,7 @@ def forged(world: World, job: Waiter) -> Iterator[tuple[str, str]]:
     yield "used", used
     ended = waiter(world)
     dead = ended.open().token
-    world.run(control.cancel, ended.id, force=True)
+    world.run(actions.cancel, ended.id, force=True)
     yield "of a job that has ended", dead
     yield "of a job that was deleted", _of_deleted(world)
     old = job.open("old", expires=SECOND).token
@@ -202,8 +202,8 @@ def _resigned(token: str) -> str:
 def _of_deleted(world: World) -> str:
     job = waiter(world)
     token = job.open().token
-    world.run(control.cancel, job.id, force=True)
-    world.run(control.delete, job.id)
+    world.run(actions.cancel, job.id, force=True)
+    world.run(actions.delete, job.id)
     return token
 
 

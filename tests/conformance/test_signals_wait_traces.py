@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.model.signals import Wait
-from holdfast.storage.ops.jobs import control, explaining, retention
+from holdfast.storage.ops.jobs import actions, explaining, retention
 from holdfast.storage.statements import Statement, sql
 
 from .waiting_kit import send, suspended, wait_for, waiter
@@ -68,7 +68,7 @@ def test_nothing_of_a_pruned_job_is_left(each_store: World) -> None:
     job = waiter(world)
     job.suspend(wait_for(waitpoints=(job.open(),), timeout=SECOND))
     send(world, job.id, "gossip")
-    world.run(control.cancel, job.id)
+    world.run(actions.cancel, job.id)
     world.clock.advance(3600)
     assert world.run(retention.prune_jobs, [job.id], SECOND) == 1
     for table in ("wait", "waitpoint", "signal", "step"):
@@ -79,7 +79,7 @@ def test_nothing_of_a_deleted_job_is_left(each_store: World) -> None:
     world = each_store
     job = suspended(world, wait_for("approval"))
     send(world, job.id, "gossip")
-    world.run(control.cancel, job.id)
-    world.run(control.delete, job.id)
+    world.run(actions.cancel, job.id)
+    world.run(actions.delete, job.id)
     for table in ("wait", "waitpoint", "signal", "step"):
         assert world.sql(f"select count(*) from holdfast_{table}") == [(0,)], table

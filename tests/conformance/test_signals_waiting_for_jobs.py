@@ -7,7 +7,7 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.model.outcomes import Done, Failed, Finish, Suspended
 from holdfast.model.signals import Wait
-from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 from holdfast.storage.ops.signals import waking
 
 from .faults import survive
@@ -44,7 +44,7 @@ def test_it_goes_on_when_the_last_has_ended(world: World) -> None:
 def test_a_cancelled_job_has_ended_too(world: World) -> None:
     other = waiter(world)
     job = suspended(world, until_ended(other))
-    world.run(control.cancel, other.id, force=True)
+    world.run(actions.cancel, other.id, force=True)
     assert how(job) == "jobs"
 
 

@@ -17,7 +17,7 @@ from holdfast.model.limits import JobLimits, key_lane
 from holdfast.model.outcomes import Done, Parked, Retry, Throttled
 from holdfast.model.routing import Route
 from holdfast.model.stats import LABELS, MINUTE, QueueStats, Vitals
-from holdfast.storage.ops.jobs import control, counting
+from holdfast.storage.ops.jobs import actions, counting
 from holdfast.storage.ops.limits import lanes, rates
 from holdfast.storage.ops.stats import errors, rollup, stats
 from holdfast.storage.ops.workers import workers
@@ -129,7 +129,7 @@ def test_slots_are_those_of_live_workers_that_serve_the_queue(world: World) -> N
 
 
 def test_paused_and_cooling_queues_are_told(world: World) -> None:
-    world.run(control.set_queue_state, "still", "paused")
+    world.run(actions.set_queue_state, "still", "paused")
     world.run(rates.cool, "warm", 20 * SECOND)
     world.clock.advance(5)
     assert (queue(world, "still").is_paused, queue(world, "still").cooling) == (True, 0)
@@ -337,5 +337,5 @@ def test_what_was_deleted_or_done_is_gone_from_the_counts(world: World) -> None:
     owner, job_id = world.worker(), world.add()
     world.finish(owner, world.take(owner), Done("1"))
     assert queue(world).counts == {"succeeded": 1}
-    world.run(control.delete, job_id)
+    world.run(actions.delete, job_id)
     assert queue(world).counts == {}

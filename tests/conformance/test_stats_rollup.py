@@ -10,7 +10,7 @@ from holdfast.clock import SECOND
 from holdfast.errors import NotFound
 from holdfast.model.outcomes import Done, Failed, Outcome, Retry, Throttled
 from holdfast.model.stats import MINUTE, ErrorGroup, MetricPoint, TaskStats
-from holdfast.storage.ops.jobs import control, finishing
+from holdfast.storage.ops.jobs import actions, finishing
 from holdfast.storage.ops.stats import errors, rollup
 from holdfast.storage.ops.stats.rollup import Rolled
 
@@ -62,7 +62,7 @@ def test_a_minute_counts_what_was_enqueued_started_and_ended_in_it(world: World,
     expired = world.add(deadline=SECOND)
     world.clock.advance(2)
     assert world.run(finishing.expire_jobs) == [expired]
-    world.run(control.cancel, world.add())
+    world.run(actions.cancel, world.add())
     roll(world, minute, minute + MINUTE)
     assert rolled(world, minute) == {
         "enqueued": 7, "started": 5, "succeeded": 2, "failed": 1, "retried": 1, "throttled": 1, "expired": 1,
@@ -112,8 +112,8 @@ def test_a_rolled_minute_is_not_lowered_by_what_is_deleted_or_replayed_since(wor
     gone, again = run_job(world, owner, Done("1")), run_job(world, owner, Done("1"))
     roll(world, minute, minute + MINUTE)
     before = rolled(world, minute)
-    world.run(control.delete, gone)
-    world.run(control.replay, again)
+    world.run(actions.delete, gone)
+    world.run(actions.retry, again)
     roll(world, minute, minute + MINUTE)
     assert rolled(world, minute) == before
 
@@ -200,7 +200,7 @@ def test_what_each_task_did_is_counted_over_all_its_queues(world: World, made_no
     run_job(world, owner, Done("1"), task="send", queue="mail")
     run_job(world, owner, Retry(3600 * SECOND, error()), task="send")
     run_job(world, owner, Failed("permanent", error()), task="pay")
-    world.run(control.cancel, world.add(task="pay"))
+    world.run(actions.cancel, world.add(task="pay"))
     roll(world, minute, minute + MINUTE)
     found = by_task(world, minute, minute + MINUTE)
     assert found["send"].counts == {"enqueued": 3, "started": 3, "succeeded": 2, "retried": 1}
@@ -255,7 +255,7 @@ def test_the_minute_of_a_task_is_rolled_again_for_what_came_late_and_never_lower
     roll(world, minute, minute + MINUTE)
     before = by_task(world, minute, minute + MINUTE)
     assert before["work"].count("succeeded") == 2
-    world.run(control.delete, gone)
+    world.run(actions.delete, gone)
     roll(world, minute, minute + MINUTE)
     assert by_task(world, minute, minute + MINUTE) == before
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import NotFound, StorageUnavailable
 from holdfast.model.stats import OPERATION_BOUNDS, OperationStats
-from holdfast.storage.ops.jobs import control, enqueue, queries
+from holdfast.storage.ops.jobs import actions, enqueue, queries
 from holdfast.storage.port import ListOp, Op, Tx
 
 from .racing import all_at_once, open_transaction
@@ -35,9 +35,9 @@ def grown(world: World, before: dict[tuple[str, str], int]) -> dict[tuple[str, s
 def test_an_operation_is_counted_by_its_name_in_every_way_of_calling(world: World) -> None:
     before = counts(world)
     (job,) = world.way(Op(lambda tx: enqueue.enqueue(tx, [spec()])))
-    world.way(Op(lambda tx: control.set_priority(tx, job.id, 3)))
+    world.way(Op(lambda tx: actions.run_now(tx, job.id)))
     world.way(Op(queries.clock))
-    names = ("enqueue.enqueue", "control.set_priority", "queries.clock")
+    names = ("enqueue.enqueue", "actions.run_now", "queries.clock")
     assert grown(world, before) == {(name, "ok"): 1 for name in names}
 
 
@@ -82,13 +82,13 @@ async def fail(tx: Tx) -> None:
 def test_a_refusal_is_an_answer_and_a_failure_of_the_store_is_an_error(each_store: World) -> None:
     before = counts(each_store)
     with pytest.raises(NotFound):
-        each_store.store.write(Op(lambda tx: control.hold(tx, "nobody", actor="ann", reason="")))
+        each_store.store.write(Op(lambda tx: actions.retry(tx, "nobody")))
 
     with pytest.raises(ZeroDivisionError):
         each_store.store.write(Op(fail))
     with pytest.raises(ZeroDivisionError):
         asyncio.run(each_store.store.awrite(Op(fail)))
-    assert grown(each_store, before) == {("control.hold", "ok"): 1, ("test_stats_timings.fail", "error"): 2}
+    assert grown(each_store, before) == {("actions.retry", "ok"): 1, ("test_stats_timings.fail", "error"): 2}
 
 
 @pytest.mark.parametrize("backend", ["file", "postgres"])

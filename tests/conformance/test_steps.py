@@ -13,7 +13,7 @@ from holdfast.model.outcomes import Done, Failed, Released, Retry, Snoozed, Thro
 from holdfast.model.steps import Step
 from holdfast.rules.steps import Call
 from holdfast.storage.ops import steps
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.port import Op
 
 from .faulty import FaultyStore
@@ -131,7 +131,7 @@ def test_an_enqueue_that_met_a_twin_is_answered_with_that_twin_for_ever(world: W
     twin = world.add(task="child", key="k", scope="child")
     made = world.run(steps.record_enqueue, owner, job.id, job.epoch, entry(), _keyed())
     assert (made.id, made.created) == (twin, False)
-    world.run(control.cancel, twin)
+    world.run(actions.cancel, twin)
     again = world.run(steps.record_enqueue, owner, job.id, job.epoch, entry(), _keyed())
     assert again == made
 
@@ -181,7 +181,7 @@ def test_steps_survive_a_replay_unless_they_are_forgotten(world: World) -> None:
     owner, job = running(world)
     record(world, owner, job, entry())
     world.finish(owner, job, Failed("permanent", ERROR))
-    world.run(control.replay, job.id)
+    world.run(actions.retry, job.id)
     assert len(journal(world, job.id)) == 1
     world.run(steps.forget, job.id)
     assert journal(world, job.id) == []
@@ -191,7 +191,7 @@ def test_steps_go_with_their_job(world: World) -> None:
     owner, job = running(world)
     record(world, owner, job, entry())
     world.finish(owner, job, Done("1"))
-    world.run(control.delete, job.id)
+    world.run(actions.delete, job.id)
     assert world.sql("select count(*) from holdfast_step") == [(0,)]
 
 
@@ -230,7 +230,7 @@ def test_a_fork_from_a_step_that_was_never_made_is_refused(world: World) -> None
 
 def test_a_fork_into_a_closed_queue_is_refused(world: World) -> None:
     _, job = _three_steps(world)
-    world.run(control.set_queue_state, "default", "draining")
+    world.run(actions.set_queue_state, "default", "draining")
     with pytest.raises(QueueClosed):
         world.run(steps.fork, job.id, "b", ids.new())
     assert world.jobs() == 1

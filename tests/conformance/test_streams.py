@@ -12,7 +12,7 @@ from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Retry
 from holdfast.model.streams import MAX_FRAMES, MAX_STREAM_BYTES, START, Appended, Batch, Cursor, Draft, Frame, Progress
 from holdfast.storage.ops import streams
-from holdfast.storage.ops.jobs import control
+from holdfast.storage.ops.jobs import actions
 from holdfast.storage.ops.store import verify
 from holdfast.storage.port import Op, Tx
 from tests.patience import SOON
@@ -176,7 +176,7 @@ def test_an_outcome_closes_the_stream_and_a_replay_opens_it_again(world: World) 
     world.finish(placed.owner, job, Done("1"))
     found = world.read(streams.read, placed.id, START, 9)
     assert (found.ended, data(found.frames)) == (True, ["a"])
-    world.run(control.replay, placed.id)
+    world.run(actions.retry, placed.id)
     world.take_placed(placed)
     say(world, placed, text("b"), generation=1)
     found = world.read(streams.read, placed.id, START, 9)
@@ -381,7 +381,7 @@ def test_a_stream_goes_with_its_job(world: World) -> None:
     say(world, placed, text("a"), text("b", best_effort=True))
     summarize(world, placed, {"a": 1})
     world.finish(placed.owner, job, Done("1"))
-    world.run(control.delete, placed.id)
+    world.run(actions.delete, placed.id)
     for table in ("holdfast_stream", "holdfast_frame", "holdfast_summary"):
         assert rows(world, table, placed.id) == 0
 

@@ -10,16 +10,14 @@ import pytest
 
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
-from holdfast.model.actions import Action, Order
-from holdfast.model.answers import DeleteResult
+from holdfast.model.actions import Action, ActionResult, Order
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Failed, Finish, Retry, Throttled
 from holdfast.model.webhooks import QUEUE, TASK, Endpoint
 from holdfast.rules.signing import new_secret
 from holdfast.rules.webhooks import call_tags, called_endpoint
 from holdfast.storage.ops import events
-from holdfast.storage.ops.jobs import bulk as ops_bulk
-from holdfast.storage.ops.jobs import control, finishing, queries, retention
+from holdfast.storage.ops.jobs import actions, finishing, queries, retention
 from holdfast.storage.ops.webhooks import endpoints, fanout, webhooks
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import sql
@@ -241,7 +239,7 @@ def test_a_job_that_failed_twice_tells_each_failure_with_its_own_error(world: Wo
     add(world)
     job, owner = world.add(), world.worker()
     world.finish(owner, world.take(owner), Failed("permanent", error("first")))
-    world.run(control.replay, job)
+    world.run(actions.retry, job)
     world.finish(owner, world.take(owner), Failed("permanent", error("second")))
     pass_on(world)
     assert [body["data"]["error"]["message"] for body in bodies(world)] == ["first", "second"]
@@ -305,7 +303,7 @@ def test_an_endpoint_that_a_job_names_is_made_with_it(world: World) -> None:
     assert (found.tenant, found.url, found.called) == ("acme", "https://example.com", True)
     (first, _) = world.read(webhooks.log, id, None, 10)
     assert json.loads(world.job(first.id).payload)["url"] == URL
-    world.run(control.delete, jobs[0])
+    world.run(actions.delete, jobs[0])
     world.clock.advance(3_700)
     succeed(world)
     pass_on(world)
@@ -318,9 +316,9 @@ def test_a_live_job_that_is_deleted_is_told_of_as_cancelled(world: World, bulk: 
     id = called_endpoint("", URL)
     job = world.add(tags=json.dumps(["vip", *call_tags(id, [])]), webhook=(id, URL))
     if bulk:
-        world.run(ops_bulk.apply, [job], Order(Action.DELETE), actor="ann", reason="", target=job)
+        world.run(actions.apply, [job], Order(Action.DELETE), actor="ann", reason="", target=job)
     else:
-        assert world.run(control.delete, job) is DeleteResult.DELETED
+        assert world.run(actions.delete, job) is ActionResult.DELETED
     assert world.sql("select id from holdfast_job") == []
 
     (event,) = [event for event in world.events() if event.kind.startswith("job.")]
@@ -381,8 +379,8 @@ def test_deleting_an_endpoint_cancels_what_waits_for_it_and_leaves_nothing(world
     succeed(world, 3)
     pass_on(world)
     deliveries = [one.id for one in world.read(webhooks.log, "end", None, 10)]
-    world.run(control.cancel, deliveries[0])
-    world.run(control.delete, deliveries[0])
+    world.run(actions.cancel, deliveries[0])
+    world.run(actions.delete, deliveries[0])
 
     assert world.sql("select count(*) from holdfast_delivery") == [(2,)]
     assert world.run(webhooks.cancel_page, "end") == 2
@@ -404,7 +402,7 @@ def test_what_was_given_up_is_sent_again_and_what_is_under_way_is_not(world: Wor
 
     assert world.run(webhooks.recover, "end", 0, 10) == [failed.id]
     assert world.run(webhooks.recover, "end", 0, 10) == []
-    assert not world.run(webhooks.replay, running.id, None)
-    assert not world.run(webhooks.replay, failed.id, None)
+    assert not world.run(webhooks.retry, running.id, None)
+    assert not world.run(webhooks.retry, failed.id, None)
     with pytest.raises(NotFound):
-        world.run(webhooks.replay, failed.id, "somebody else")
+        world.run(webhooks.retry, failed.id, "somebody else")

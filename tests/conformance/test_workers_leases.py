@@ -17,7 +17,7 @@ from holdfast.model.routing import Route
 from holdfast.model.workers import Owned, Rescue
 from holdfast.rules.lifecycle import CRASH_CAP, SUSPECT_AFTER
 from holdfast.rules.retry import RetryPolicy
-from holdfast.storage.ops.jobs import claims, control
+from holdfast.storage.ops.jobs import actions, claims
 from holdfast.storage.ops.workers import leases, workers
 from holdfast.storage.port import Op
 from tests.patience import SOON
@@ -122,7 +122,7 @@ def test_a_worker_with_a_lease_is_not_rescued(world: World) -> None:
 def test_a_lost_job_past_its_age_limit_is_given_up(world: World, of_queue: bool) -> None:
     policy = RetryPolicy(max_age=LEASE / SECOND).encode()
     if of_queue:
-        world.run(control.set_queue_state, "default", "active")
+        world.run(actions.set_queue_state, "default", "active")
         world.sql("update holdfast_queue set retry = :policy", policy=policy)
     job_id, owner = world.add(retry=None if of_queue else policy), world.worker()
     world.take(owner)
@@ -235,7 +235,7 @@ def test_a_rescued_job_whose_deadline_has_passed_is_expired(world: World) -> Non
 
 def test_a_rescued_job_that_was_asked_to_stop_is_cancelled_also_past_its_deadline(world: World) -> None:
     placed = world.place(JobState.RUNNING, deadline=10 * SECOND)
-    world.run(control.cancel, placed.id)
+    world.run(actions.cancel, placed.id)
     world.lose(placed.owner)
     assert world.job(placed.id).state is JobState.CANCELLED
 
@@ -295,8 +295,8 @@ def test_a_replay_forgets_the_losses(world: World) -> None:
     job_id = world.add(max_attempts=0)
     world.take(lost)
     world.lose(lost)
-    world.run(control.cancel, job_id)
-    world.run(control.replay, job_id)
+    world.run(actions.cancel, job_id)
+    world.run(actions.retry, job_id)
     world.take(owner)
     world.lose(owner)
     assert world.job(job_id).suspect == 0
@@ -318,7 +318,7 @@ def test_nobody_waits_idly_for_a_suspect_that_it_cannot_have(world: World, state
     placed = world.place(JobState.RUNNING)
     world.lose_twice(placed.owner)
     assert world.run(claims.suspects_wait, [Route("elsewhere").number]) is False
-    world.run(control.set_queue_state, placed.queue, state)
+    world.run(actions.set_queue_state, placed.queue, state)
     assert world.run(claims.suspects_wait, [Route(placed.queue).number]) is False
 
 

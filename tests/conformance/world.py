@@ -21,7 +21,7 @@ from holdfast.model.signals import Wait
 from holdfast.model.workers import Rescue, WorkerSpec
 from holdfast.storage.ops import events
 from holdfast.storage.ops.flows import edges
-from holdfast.storage.ops.jobs import claims, control, enqueue, finishing, queries
+from holdfast.storage.ops.jobs import actions, claims, enqueue, finishing, queries
 from holdfast.storage.ops.jobs.claims import ClaimRequest, encode_routes
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Store, Tx
@@ -326,7 +326,7 @@ def _fail(world: World, placed: Placed) -> None:
 
 
 def _cancel(world: World, placed: Placed) -> None:
-    world.run(control.cancel, placed.id)
+    world.run(actions.cancel, placed.id)
 
 
 def _expire(world: World, placed: Placed) -> None:

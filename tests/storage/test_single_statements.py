@@ -13,7 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import QueueClosed
-from holdfast.storage.ops.jobs.control import set_queue_state
+from holdfast.storage.ops.jobs.actions import set_queue_state
 from holdfast.storage.port import Op
 from holdfast.storage.statements import sql
 

@@ -181,9 +181,9 @@ def test_the_failed_part_runs_again_and_a_member_with_all_that_follows(site: Sit
     again = site.post(f"/flows/{flow['id']}/retry", {"reason": "look again"})
     assert set(again["jobs"]) == set(flow["members"].values())
     app.drain()
-    one = site.post(f"/flows/{flow['id']}/members/a/replay", {"downstream": True})
+    one = site.post(f"/flows/{flow['id']}/members/a/retry", {"downstream": True})
     assert set(one["jobs"]) == set(flow["members"].values())
-    assert site.call("POST", f"/api/v1/flows/{flow['id']}/members/zz/replay", json={}).status_code == 404
+    assert site.call("POST", f"/api/v1/flows/{flow['id']}/members/zz/retry", json={}).status_code == 404
 
 
 def test_a_join_is_changed_while_its_member_waits_and_not_after_it_has_fired(site: Site, app: holdfast.App) -> None:

@@ -19,8 +19,9 @@ ACTIONS: list[tuple[str, dict[str, Any]]] = [
     ("cancel", {}),
     ("retry", {}),
     ("run-now", {}),
-    ("priority", {"priority": 3}),
+    ("set-priority", {"priority": 3}),
     ("move", {"queue": "slow"}),
+    ("reschedule", {"delay": 60}),
     ("hold", {}),
     ("release", {}),
     ("revoke", {}),
@@ -73,9 +74,9 @@ def test_a_second_cancel_says_that_nothing_was_changed(site: Site, app: holdfast
 
 def test_a_running_job_is_asked_to_stop_once(site: Site, app: holdfast.App) -> None:
     with running(app) as job_id:
-        assert told(act(site, job_id, "cancel", owner="another")) == (False, "moved", "running")
-        assert told(act(site, job_id, "cancel")) == (True, "requested", "running")
-        assert told(act(site, job_id, "cancel")) == (False, "requested", "running")
+        assert told(act(site, job_id, "cancel", owner="another")) == (False, "different_owner", "running")
+        assert told(act(site, job_id, "cancel")) == (True, "cancel_requested", "running")
+        assert told(act(site, job_id, "cancel")) == (False, "already", "running")
         assert told(act(site, job_id, "cancel", force=True)) == (True, "cancelled", "cancelled")
 
 
@@ -100,11 +101,30 @@ def test_a_delayed_job_is_made_due(site: Site, app: holdfast.App) -> None:
     assert told(act(site, job_id, "run-now")) == (False, "already_due", "ready")
 
 
+def test_a_waiting_job_is_rescheduled(site: Site, app: holdfast.App) -> None:
+    job_id = add(app)
+    at = "2031-01-01T00:00:00Z"
+    answer = act(site, job_id, "reschedule", at=at)
+    assert (told(answer), answer["job"]["not_before"]) == (
+        (True, "rescheduled", "ready"),
+        "2031-01-01T00:00:00Z",
+    )
+    assert told(act(site, job_id, "reschedule", at=at)) == (False, "already", "ready")
+    assert told(act(site, job_id, "reschedule", delay=0))[:2] == (True, "rescheduled")
+    both = site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={"at": at, "delay": 1})
+    neither = site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={})
+    assert (both.status_code, neither.status_code) == (422, 422)
+    many = site.post("/jobs/actions", {"action": "reschedule", "ids": [job_id], "delay": 60})
+    assert many["fates"] == {"rescheduled": 1}
+    act(site, job_id, "cancel")
+    assert site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={"delay": 1}).status_code == 409
+
+
 def test_a_priority_is_changed(site: Site, app: holdfast.App) -> None:
     job_id = add(app)
-    answer = act(site, job_id, "priority", priority=3)
+    answer = act(site, job_id, "set-priority", priority=3)
     assert (answer["changed"], answer["job"]["priority"]) == (True, 3)
-    assert act(site, job_id, "priority", priority=3)["changed"] is False
+    assert act(site, job_id, "set-priority", priority=3)["changed"] is False
 
 
 def test_a_job_is_moved_to_another_queue(site: Site, app: holdfast.App) -> None:
@@ -214,7 +234,7 @@ def test_named_jobs_each_have_their_outcome(site: Site, app: holdfast.App) -> No
 def test_many_jobs_are_moved_and_reordered_by_tag_and_by_state(site: Site, app: holdfast.App) -> None:
     job_id, other = add(app, tags=["blue"]), add(app)
     site.post("/jobs/actions", {"action": "move", "filter": {"tag": "blue"}, "queue": "slow"})
-    site.post("/jobs/actions", {"action": "priority", "filter": {"state": ["ready", "blocked"]}, "priority": 4})
+    site.post("/jobs/actions", {"action": "set_priority", "filter": {"state": ["ready", "blocked"]}, "priority": 4})
     assert [app.jobs.get(one).queue for one in (job_id, other)] == ["slow", "default"]
     assert [app.jobs.get(one).priority for one in (job_id, other)] == [4, 4]
 

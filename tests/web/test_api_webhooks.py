@@ -41,9 +41,9 @@ def test_deliveries_are_shown_and_replayed(site: Site, app: holdfast.App) -> Non
     rest = site.get(f"/webhooks/{id}/deliveries?limit=1&after={first['next']}")
     assert [one["id"] for one in first["items"] + rest["items"]] == [second["id"], sent["id"]]
     assert site.get(f"/deliveries/{sent['id']}")["tries"] == []
-    assert site.post(f"/deliveries/{sent['id']}/replay") == {"changed": False}
+    assert site.post(f"/deliveries/{sent['id']}/retry") == {"changed": False}
     app.jobs.cancel(sent["id"])
-    assert site.post(f"/deliveries/{sent['id']}/replay") == {"changed": True}
+    assert site.post(f"/deliveries/{sent['id']}/retry") == {"changed": True}
     assert site.post(f"/webhooks/{id}/recover") == {"changed": False, "deliveries": []}
 
 
@@ -56,7 +56,7 @@ def test_what_is_unknown_or_forbidden_is_refused(site: Site) -> None:
         ("GET", "/webhooks/x/deliveries"),
         ("POST", "/webhooks/x/recover"),
         ("GET", "/deliveries/x"),
-        ("POST", "/deliveries/x/replay"),
+        ("POST", "/deliveries/x/retry"),
     ):
         assert site.refused(method, path)[0] == 404, path
     assert site.refused("POST", "/webhooks", {"url": "http://169.254.169.254/latest"})[0] == 422

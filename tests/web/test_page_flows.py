@@ -138,7 +138,7 @@ def test_a_viewer_sees_no_actions_and_may_not_act(site: Site, app: holdfast.App,
     flow, viewer = make(), site.as_role("viewer")
     text = page(viewer, f"/flows/{flow}")
     assert f'action="/flows/{flow}' not in text
-    for path in ("cancel", "retry", "replay"):
+    for path in ("cancel", "retry", "retry-member"):
         assert submit(viewer, f"/flows/{flow}/{path}", job="x").status_code == 403
     assert state_of(app, flow) == "running"
 
@@ -174,17 +174,17 @@ def test_a_member_is_replayed_with_all_behind_it_or_alone(site: Site, app: holdf
     flow = make()
     app.drain()
     second = next(member.id for member in app.flows.graph(flow).members if member.name == "second")
-    assert "Run this job again?" in submit(site, f"/flows/{flow}/replay", job=second).text
-    assert "2 jobs run again" in act(site, f"/flows/{flow}/replay", job=second)
+    assert "Run this job again?" in submit(site, f"/flows/{flow}/retry-member", job=second).text
+    assert "2 jobs run again" in act(site, f"/flows/{flow}/retry-member", job=second)
     app.drain()
-    assert "1 job runs again" in act(site, f"/flows/{flow}/replay", job=second, alone="yes")
+    assert "1 job runs again" in act(site, f"/flows/{flow}/retry-member", job=second, alone="yes")
 
 
 def test_a_job_of_another_flow_is_not_replayed_here(site: Site, app: holdfast.App, make: Make) -> None:
     flow, other = make(), make("other")
     app.drain()
     job = app.flows.graph(other).members[0].id
-    assert "not part of this flow" in act(site, f"/flows/{flow}/replay", job=job)
+    assert "not part of this flow" in act(site, f"/flows/{flow}/retry-member", job=job)
     assert state_of(app, other) == "succeeded"
 
 

@@ -10,7 +10,7 @@ import pytest
 import holdfast
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
-from holdfast.model.jobs import Attempt, JobState
+from holdfast.model.jobs import Attempt, JobRecord, JobState
 from holdfast.web.pages.job import acts_of, timeline_of
 from holdfast.web.pages.job_actions import read_answer
 
@@ -147,7 +147,7 @@ def test_a_cancel_asks_first_where_no_script_could(site: Site, app: holdfast.App
     assert "Cancel this job?" in words(page) and f"/jobs/{job_id}/cancel" in forms(page)
     assert app.jobs.get(job_id).state is JobState.READY
     to, say = acted(site, f"/jobs/{job_id}/cancel", confirmed="yes", reason="a mistake")
-    assert (to, say) == (f"/jobs/{job_id}", "Cancelled.")
+    assert (to, say) == (f"/jobs/{job_id}", "The job is cancelled.")
     assert (app.jobs.get(job_id).state, app.jobs.get(job_id).reason) == (JobState.CANCELLED, "a mistake")
     assert "nothing changed" in acted(site, f"/jobs/{job_id}/cancel", confirmed="yes")[1]
     assert [record.reason for record in app.audit.list(action="job.cancel")] == ["a mistake"]
@@ -166,9 +166,9 @@ def test_hold_release_and_run_now_say_what_they_did(site: Site, app: holdfast.Ap
     job_id = enqueue(app, delay=3600)
     path = f"/jobs/{job_id}"
     said = [acted(site, f"{path}/{act}")[1] for act in ("hold", "hold", "release", "release", "run-now", "run-now")]
-    assert [say.partition(":")[0].partition(",")[0] for say in said] == [
-        "Held", "The job was already held.", "Released.", "The job was not held; nothing changed.",
-        "The job is due and starts as soon as a worker is free.", "The job was already due.",
+    assert said == [
+        "The job is held.", "The job is already held.", "The job is released.", "The job is not held; nothing changed.",
+        "The job is due now.", "The job was already due.",
     ]  # fmt: skip
     assert {record.action for record in app.audit.list()} == {"job.hold", "job.release", "job.run_now"}
 
@@ -176,14 +176,26 @@ def test_hold_release_and_run_now_say_what_they_did(site: Site, app: holdfast.Ap
 def test_priority_and_queue_are_changed(site: Site, app: holdfast.App) -> None:
     job_id = enqueue(app)
     path = f"/jobs/{job_id}"
-    acted(site, f"{path}/priority", priority="9")
-    assert "already" in acted(site, f"{path}/priority", priority="9")[1]
-    acted(site, f"{path}/move", to_queue="other")
-    assert "already" in acted(site, f"{path}/move", to_queue="other")[1]
-    assert "remove" in acted(site, f"{path}/move", to_queue="a\u202eb")[1]
+    acted(site, f"{path}/set-priority", priority="9")
+    assert "already" in acted(site, f"{path}/set-priority", priority="9")[1]
+    acted(site, f"{path}/move", queue="other")
+    assert "already" in acted(site, f"{path}/move", queue="other")[1]
+    assert "remove" in acted(site, f"{path}/move", queue="a\u202eb")[1]
     job = app.jobs.get(job_id)
     assert (job.priority, job.queue) == (9, "other")
-    assert site.call("POST", f"{path}/priority", data={"priority": "high"}).status_code == 400
+    assert "whole number" in acted(site, f"{path}/set-priority", priority="high")[1]
+
+
+def test_a_job_is_rescheduled(site: Site, app: holdfast.App) -> None:
+    job_id = enqueue(app)
+    path = f"/jobs/{job_id}"
+    assert f"{path}/reschedule" in forms(opened(site, path))
+    assert acted(site, f"{path}/reschedule", at="2031-01-01T00:00")[1] == "The job has a new time."
+    assert app.jobs.get(job_id).not_before == 1_924_992_000_000_000
+    assert acted(site, f"{path}/reschedule", delay="30m", at="")[1] == "The job has a new time."
+    assert "either at or delay" in acted(site, f"{path}/reschedule")[1]
+    assert "date and a time" in acted(site, f"{path}/reschedule", at="soon")[1]
+    assert "Rescheduled by local" in words(opened(site, path))
 
 
 def test_a_job_is_deleted_after_a_question(site: Site, app: holdfast.App) -> None:
@@ -326,18 +338,26 @@ def test_an_id_with_a_slash_has_a_page(site: Site, app: holdfast.App) -> None:
     enqueue(app, id="orders/17?x=1")
     assert "/jobs/orders%2F17%3Fx%3D1" in opened(site, "/jobs")
     assert "orders/17" in words(opened(site, "/jobs/orders%2F17%3Fx%3D1"))
-    assert "Held" in acted(site, "/jobs/orders%2F17%3Fx%3D1/hold")[1]
+    assert "held" in acted(site, "/jobs/orders%2F17%3Fx%3D1/hold")[1]
 
 
 def test_what_can_be_done_follows_from_the_state(app: holdfast.App) -> None:
     job = app.jobs.get(enqueue(app))
-    now = job.not_before
-    assert acts_of(job, now).hold and not acts_of(job, now).run_now
-    assert acts_of(replace(job, not_before=now + 1), now).run_now
-    assert acts_of(replace(job, state=JobState.FAILED), now).retry
-    assert acts_of(replace(job, state=JobState.RUNNING), now).revoke
-    assert acts_of(replace(job, state=JobState.BLOCKED, reason="operator"), now).release
-    assert not acts_of(replace(job, state=JobState.BLOCKED, reason="dependencies"), now).release
+    assert offered(job) == ["hold", "cancel", "reschedule", "set-priority", "move", "delete"]
+    assert offered(replace(job, due=0)) == ["run-now", "hold", "cancel", "reschedule", "set-priority", "move", "delete"]
+    assert offered(replace(job, state=JobState.FAILED)) == ["retry", "retry", "delete"]
+    running = replace(job, state=JobState.RUNNING, owner="w")
+    assert offered(running) == ["cancel", "cancel", "revoke"]
+    assert offered(replace(job, state=JobState.SUSPENDED)) == ["cancel", "set-priority"]
+    held = replace(job, state=JobState.BLOCKED, reason="operator")
+    assert offered(held) == ["release", "run-now", "cancel", "reschedule", "set-priority", "move", "delete"]
+    waiting = replace(job, state=JobState.BLOCKED, reason="dependencies")
+    assert offered(waiting) == ["cancel", "set-priority", "move", "delete"]
+
+
+def offered(job: JobRecord) -> list[str]:
+    acts = acts_of(job)
+    return [one.slug for one in (*acts.buttons, *acts.menu)]
 
 
 def test_the_timeline_is_in_order_and_ends_with_what_is_to_come(app: holdfast.App) -> None:

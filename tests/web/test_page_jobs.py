@@ -204,7 +204,7 @@ def test_before_an_action_its_effect_is_counted_and_nothing_is_changed(site: Sit
     app.jobs.cancel(ids[0])
     page = posted(site, "/jobs", action="cancel", id=ids)
     said = words(page)
-    assert "Cancel 2 jobs?" in said and "2 are cancelled" in said and "1 have already finished" in said
+    assert "Cancel 2 jobs?" in said and "2 are cancelled" in said and "1 had already finished" in said
     assert states(app, ids) == {"ready", "cancelled"}
 
 
@@ -212,7 +212,7 @@ def test_what_is_confirmed_is_done_and_audited(site: Site, app: holdfast.App) ->
     ids = enqueue(app, 3)
     asked = posted(site, "/jobs", action="cancel", id=ids)
     page = posted(site, "/jobs", action="cancel", ids=hidden(asked, "ids"), confirmed="yes", reason="too many")
-    assert "Cancelled 3 jobs" in words(page)
+    assert "Cancelled: 3 jobs" in words(page)
     assert states(app, ids) == {"cancelled"}
     (record,) = app.audit.list(action="job.cancel")
     assert (record.actor, record.reason) == ("local", "too many")
@@ -222,7 +222,7 @@ def test_a_second_click_says_that_it_was_done(site: Site, app: holdfast.App) -> 
     ids = enqueue(app, 2)
     posted(site, "/jobs", action="hold", id=ids, confirmed="yes")
     again = words(posted(site, "/jobs", action="hold", id=ids, confirmed="yes"))
-    assert "Held 0 jobs" in again and "2 are already in that state" in again
+    assert "Held: 0 jobs" in again and "2 are already held" in again
 
 
 def test_a_hold_of_many_is_undone_by_one_click(site: Site, app: holdfast.App) -> None:
@@ -237,7 +237,7 @@ def test_a_hold_of_many_is_undone_by_one_click(site: Site, app: holdfast.App) ->
 def test_a_delete_offers_no_undo(site: Site, app: holdfast.App) -> None:
     ids = enqueue(app, 2)
     page = posted(site, "/jobs", action="delete", id=ids, confirmed="yes")
-    assert "Deleted 2 jobs" in words(page) and forms(page) == []
+    assert "Deleted: 2 jobs" in words(page) and forms(page) == []
     assert app.jobs.find(JobFilter()) == []
 
 
@@ -275,17 +275,29 @@ def test_all_that_match_a_text_are_found_by_looking(site: Site, app: holdfast.Ap
 
 def test_priority_and_move_ask_for_their_value(site: Site, app: holdfast.App) -> None:
     ids = enqueue(app, 2)
-    assert "Change the priority of 2 jobs?" in words(posted(site, "/jobs", action="priority", id=ids))
-    assert "priority" in words(posted(site, "/jobs", 422, action="priority", id=ids, priority="high", confirmed="yes"))
-    posted(site, "/jobs", action="priority", id=ids, priority="-5", confirmed="yes")
+    assert "Change the priority of 2 jobs?" in words(posted(site, "/jobs", action="set_priority", id=ids))
+    assert "priority" in words(
+        posted(site, "/jobs", 422, action="set_priority", id=ids, priority="high", confirmed="yes")
+    )
+    posted(site, "/jobs", action="set_priority", id=ids, priority="-5", confirmed="yes")
     assert {app.jobs.get(one).priority for one in ids} == {-5}
-    assert "queue" in words(posted(site, "/jobs", 422, action="move", id=ids, to_queue="a b", confirmed="yes"))
-    posted(site, "/jobs", action="move", id=ids, to_queue="other", confirmed="yes")
+    assert "queue" in words(posted(site, "/jobs", 422, action="move", id=ids, queue="a b", confirmed="yes"))
+    posted(site, "/jobs", action="move", id=ids, queue="other", confirmed="yes")
     assert {app.jobs.get(one).queue for one in ids} == {"other"}
 
 
+def test_many_are_rescheduled_after_a_question(site: Site, app: holdfast.App) -> None:
+    ids = enqueue(app, 2)
+    asked = posted(site, "/jobs", action="reschedule", id=ids)
+    assert "Reschedule 2 jobs?" in words(asked) and "2 have a new time" in words(asked)
+    assert "either at or delay" in words(posted(site, "/jobs", 422, action="reschedule", id=ids, confirmed="yes"))
+    done = posted(site, "/jobs", action="reschedule", id=ids, delay="1h", confirmed="yes")
+    assert "Rescheduled: 2 jobs" in words(done)
+    assert {app.jobs.get(one).due for one in ids} == {0}
+
+
 def test_every_action_can_be_counted_for_nothing_at_all(site: Site) -> None:
-    for action in ("retry", "cancel", "delete", "run_now", "hold", "release", "priority", "move"):
+    for action in ("retry", "cancel", "delete", "run_now", "hold", "release", "set_priority", "move", "reschedule"):
         assert "No jobs selected" in words(posted(site, "/jobs", action=action))
 
 

@@ -159,9 +159,9 @@ def test_what_was_given_up_is_sent_again_one_by_one_or_all(site: Site, app: hold
     delivery = given_up(app, endpoint)
     assert "Failed" in page(site, f"/webhooks/{endpoint}")
     assert "No failed attempts" not in page(site, f"/webhooks/{endpoint}?delivery={delivery}")
-    assert "Sending again" in said(submit(site, f"/webhooks/{endpoint}/replay", delivery=delivery))
+    assert "Sending again" in said(submit(site, f"/webhooks/{endpoint}/retry", delivery=delivery))
     assert app.webhooks.delivery(delivery).state == "ready"
-    assert "Already due" in said(submit(site, f"/webhooks/{endpoint}/replay", delivery=delivery))
+    assert "Already due" in said(submit(site, f"/webhooks/{endpoint}/retry", delivery=delivery))
     app.webhooks.disable(endpoint)
     app.drain()
     app.webhooks.enable(endpoint)
@@ -173,7 +173,7 @@ def test_what_was_given_up_is_sent_again_one_by_one_or_all(site: Site, app: hold
 def test_a_delivery_of_another_endpoint_is_not_replayed_here(site: Site, app: holdfast.App, endpoint: str) -> None:
     other = app.webhooks.add(URL).id
     delivery = given_up(app, other)
-    assert "another endpoint" in said(submit(site, f"/webhooks/{endpoint}/replay", delivery=delivery))
+    assert "another endpoint" in said(submit(site, f"/webhooks/{endpoint}/retry", delivery=delivery))
     assert app.webhooks.delivery(delivery).state == "failed"
     assert "Message msg_" not in page(site, f"/webhooks/{endpoint}?delivery={delivery}")
 

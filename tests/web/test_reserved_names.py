@@ -39,7 +39,7 @@ def app(app: holdfast.App) -> holdfast.App:
         lambda app, queue: _flow(app, app.tasks["double"].job(1), app.tasks["double"].options(queue=queue).job(1)),
         lambda app, queue: app.schedules.create("s", app.tasks["double"].options(queue=queue).job(1), every=60),
         lambda app, queue: app.jobs.move(app.tasks["double"].enqueue(1), queue),
-        lambda app, queue: app.jobs.bulk("move", ids=["x"], to_queue=queue),
+        lambda app, queue: app.jobs.bulk("move", ids=["x"], queue=queue),
         lambda app, queue: app.declare("theirs", queue=queue),
         lambda app, queue: app.task(name="mine", queue=queue)(_nothing),
     ],

@@ -284,7 +284,7 @@ def test_the_failed_part_runs_again(app: App) -> None:
     assert set(flow.retry()) == {bad.id, last.id}
     assert drain(app).runs == 2
     assert flow.result(0) == 6
-    assert set(app.flows.replay(bad.id)) == {bad.id, last.id}
+    assert set(app.flows.retry_member(bad.id)) == {bad.id, last.id}
     drain(app)
     assert flow.result(0) == 6
 
@@ -430,7 +430,7 @@ def test_a_member_that_is_replayed_adds_members_of_its_new_life(app: App) -> Non
     with app.flow("replayed") as flow:
         grower = flow.add(grow.job())
     drain(app)
-    app.flows.replay(grower.id)
+    app.flows.retry_member(grower.id)
     drain(app)
     assert sorted(m.name for m in app.flows.graph(flow.id).members) == ["grow", "grow/x", "grow~1/x"]
     assert flow.wait(0) is FlowState.SUCCEEDED

@@ -13,7 +13,7 @@ from holdfast.model.flows import Edge, FlowSpec, FlowState, Member
 from holdfast.model.jobs import JobSpec, JobState
 from holdfast.model.routing import Route
 from holdfast.storage.ops.flows import dependency_resolution, flow_control, flows
-from holdfast.storage.ops.jobs import control, queries
+from holdfast.storage.ops.jobs import actions, queries
 from holdfast.storage.port import Op
 from holdfast.storage.sqlite import SqliteStore
 from holdfast.worker.maintenance.flow_resolver import Resolver
@@ -51,7 +51,7 @@ async def run_all(resolver: Resolver) -> int:
 
 def test_a_long_cascade_is_carried_to_its_end_with_pauses_for_others(store: SqliteStore) -> None:
     made = chain(store, 500)
-    store.write(Op(lambda tx: control.cancel(tx, made[0])))
+    store.write(Op(lambda tx: actions.cancel(tx, made[0])))
     assert state_of(store, made[50]) is JobState.BLOCKED
     assert asyncio.run(run_all(Resolver(store))) > 1
     assert {state_of(store, id) for id in made[1:]} == {JobState.SKIPPED}
@@ -82,7 +82,7 @@ def test_it_is_woken_by_what_is_left(store: SqliteStore) -> None:
         woken = asyncio.Event()
         listening = asyncio.create_task(Resolver(store).listen(woken.set))
         await asyncio.sleep(0)
-        store.write(Op(lambda tx: control.cancel(tx, made[0])))
+        store.write(Op(lambda tx: actions.cancel(tx, made[0])))
         await asyncio.wait_for(woken.wait(), SOON)
         listening.cancel()
 

@@ -317,7 +317,7 @@ async def test_deliveries_are_not_told_of_and_replay_sends_the_same_message(real
         job = await real_shop.app.tasks["work"].aenqueue("a")
         await requests_to(server, 1)
         (one,) = await logged(real_shop, endpoint, lambda log: log[0].state == "succeeded")
-        assert await real_shop.app.webhooks.areplay(one.id)
+        assert await real_shop.app.webhooks.aretry(one.id)
         first, second = await requests_to(server, 2)
         await logged(real_shop, endpoint, lambda log: log[0].state == "succeeded")
         await real_shop.app.webhooks.adelete(endpoint.id)

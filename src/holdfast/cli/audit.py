@@ -9,9 +9,8 @@ import click
 
 from ..model.audit import AuditRecord
 from ..shapes.audit import of_record
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, json_option, target_options, view_option
 from .locate import find_app
-from .operator import view_option
 from .output import instant, plain, print_json, print_table
 
 

@@ -9,9 +9,8 @@ import click
 from ..clock import SECOND
 from ..model.limits import Breaker
 from ..shapes.limits import of_breaker
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, Duration, actor_option, for_people, json_option, reason_option, target_options
 from .locate import find_app
-from .operator import Duration, actor_option, for_people, reason_option
 from .output import plain, print_json, print_table, say
 
 

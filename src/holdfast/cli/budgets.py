@@ -11,9 +11,17 @@ import click
 from ..client.budgets import Budgets
 from ..model.budgets import Budget
 from ..shapes.budgets import of_budget, of_job_spent
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import (
+    EXIT_CODES,
+    Command,
+    actor_option,
+    for_people,
+    json_option,
+    reason_option,
+    target_options,
+    tenant_option,
+)
 from .locate import find_app
-from .operator import actor_option, for_people, reason_option, tenant_option
 from .output import plain, print_json, print_table, say
 
 

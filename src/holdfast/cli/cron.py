@@ -16,9 +16,24 @@ from ..errors import HoldfastError, InvalidInput, UnknownTask
 from ..model.schedules import MISSED, OVERLAP, Schedule
 from ..rules.schedules import local_time, webhook_of
 from ..shapes.schedules import of_schedule
-from .command import CONFLICT, EXIT_CODES, OK, Command, as_data, describe, exit_code, json_option, target_options
+from .command import (
+    CONFLICT,
+    EXIT_CODES,
+    OK,
+    Command,
+    Duration,
+    actor_option,
+    as_data,
+    describe,
+    exit_code,
+    for_people,
+    json_option,
+    reason_option,
+    target_options,
+    tenant_option,
+    view_option,
+)
 from .locate import find_app
-from .operator import Duration, actor_option, for_people, reason_option, tenant_option, view_option
 from .output import instant, plain, print_facts, print_json, print_table
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -14,9 +14,8 @@ from ..errors import InvalidInput, UnknownTask
 from ..shapes.jobs import Outcome, of_outcome
 from ..tasks.options import CallOptions
 from ..tasks.task import Task
-from .command import FAILED, OK, Command, json_option, target_options
+from .command import FAILED, OK, Command, Duration, actor_option, json_option, target_options, tenant_option
 from .locate import find_app, is_named
-from .operator import Duration, actor_option, tenant_option
 from .output import plain, say
 
 

@@ -24,9 +24,8 @@ from ..model.flows import (
     Rest,
 )
 from ..shapes.flows import of_flow, of_graph, of_join_change
-from .command import EXIT_CODES, FAILED, Command, json_option, target_options
+from .command import EXIT_CODES, FAILED, Command, Duration, actor_option, json_option, reason_option, target_options
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option
 from .output import STATE_STYLES, console_for, instant, plain, print_facts, print_json, print_table
 
 
@@ -164,7 +163,7 @@ def retry(
     if member is None:
         again = app.flows.retry(flow, actor=actor, reason=reason)
     else:
-        again = app.flows.replay(_job_of(app, flow, member), downstream=not only, actor=actor, reason=reason)
+        again = app.flows.retry_member(_job_of(app, flow, member), downstream=not only, actor=actor, reason=reason)
     if as_json:
         print_json({"id": flow, "jobs": again})
     else:

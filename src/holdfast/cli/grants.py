@@ -1,4 +1,4 @@
-"""`holdfast jobs grant`, `withdraw` and `grants`: jobs reserved for one worker, for a while."""
+"""`holdfast jobs grants`, and warnings about jobs that no worker can run."""
 
 from __future__ import annotations
 
@@ -7,65 +7,12 @@ from typing import Any
 
 import click
 
-from ..app import App
 from ..model.routing import Grant, Stranded
 from ..rules.routing import Reason
 from ..shapes.queues import of_stranded
-from .bulk import Answer, act_on_each
-from .command import OK, Command, json_option, target_options
+from .command import Command, json_option, target_options
 from .locate import find_app
-from .operator import Duration, actor_option, for_people, reason_option
 from .output import instant, plain, print_json, print_table
-
-
-@click.command(cls=Command)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--worker", required=True, metavar="NAME", help="The worker's name, as in `workers list`.")
-@click.option(
-    "--expires", type=Duration(), default="30", metavar="DURATION", help="Duration of the grant. [default: 30 s]"
-)
-@actor_option
-@reason_option
-@json_option
-@target_options
-def grant(
-    *,
-    ids: Sequence[str],
-    worker: str,
-    expires: float,
-    app_name: str | None,
-    store: str | None,
-    actor: str,
-    reason: str,
-    as_json: bool,
-    debug: bool,
-) -> None:
-    """Reserve a waiting job for one worker; after a while any worker may claim it again."""
-
-    def one(app: App, job_id: str) -> Answer:
-        app.jobs.grant(job_id, worker=worker, expires=expires, actor=actor, reason=reason)
-        return "granted", f"is reserved for worker {worker} for {for_people(expires)}", OK
-
-    act_on_each(find_app(app_name, store), ids, one, as_json=as_json)
-
-
-@click.command(cls=Command)
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@actor_option
-@reason_option
-@json_option
-@target_options
-def withdraw(
-    ids: Sequence[str], app_name: str | None, store: str | None, actor: str, reason: str, as_json: bool, debug: bool
-) -> None:
-    """Withdraw a grant: any worker may claim the job now."""
-
-    def one(app: App, job_id: str) -> Answer:
-        if app.jobs.withdraw(job_id, actor=actor, reason=reason):
-            return "withdrawn", "can be claimed by any worker", OK
-        return "not_granted", "was not granted; nothing changed", OK
-
-    act_on_each(find_app(app_name, store), ids, one, as_json=as_json)
 
 
 @click.command(cls=Command)

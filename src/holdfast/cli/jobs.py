@@ -10,23 +10,20 @@ from typing import Any
 import click
 from rich.text import Text
 
-from ..app import App
 from ..clock import SECOND, SYSTEM_CLOCK
 from ..errors import HoldfastError
-from ..model.answers import LATER, CancelResult, DeleteResult, JobFilter
+from ..model.answers import LATER, JobFilter
 from ..model.jobs import Attempt, Demands, JobRecord, JobState
 from ..model.streams import Progress
 from ..rules.explain import Explanation, Reason
 from ..rules.webhooks import own_tags
 from ..shapes.jobs import of_explanation
+from .actions import COMMANDS, failed
 from .artifacts import artifacts
-from .bulk import Answer, act, act_on_each, bulk_options, failed, hold, is_bulk, move, priority, release
-from .command import CONFLICT, EXIT_CODES, FAILED, OK, Command, exit_code, json_option, target_options
-from .control import replay, revoke
+from .command import EXIT_CODES, OK, Command, Duration, exit_code, json_option, target_options
 from .enqueue import enqueue
-from .grants import grant, grants, reason_data, withdraw
+from .grants import grants, reason_data
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option
 from .output import (
     STATE_STYLES,
     console_for,
@@ -144,154 +141,7 @@ def explain(ids: Sequence[str], app_name: str | None, store: str | None, as_json
     _look(ids, one, "jobs", as_json=as_json)
 
 
-@jobs.command(cls=Command)
-@bulk_options
-@actor_option
-@reason_option
-@json_option
-@target_options
-def retry(
-    ids: Sequence[str],
-    app_name: str | None,
-    store: str | None,
-    actor: str,
-    reason: str,
-    as_json: bool,
-    debug: bool,
-    **chosen: Any,
-) -> None:
-    """Run finished jobs again: attempts are reset, their history is kept."""
-    app = find_app(app_name, store)
-    if is_bulk(ids, chosen):
-        act(app, "retry", ids, chosen, as_json=as_json, actor=actor, reason=reason)
-
-    def one(app: App, job_id: str) -> Answer:
-        if app.jobs.retry(job_id, actor=actor, reason=reason):
-            return "retried", "is ready again", OK
-        return "key_taken", "was not retried: a newer job has the same dedupe key", CONFLICT
-
-    act_on_each(app, ids, one, as_json=as_json)
-
-
-@jobs.command(cls=Command)
-@bulk_options
-@click.option("--force", is_flag=True, help="End running jobs immediately, without waiting for their handlers.")
-@click.option("--owner", metavar="WORKER", help="Only if this worker runs it.")
-@click.option("--epoch", type=int, metavar="N", help="Only under this epoch.")
-@click.option("--reason", default="cancelled", metavar="TEXT", help="Reason; kept on the job. [default: cancelled]")
-@actor_option
-@json_option
-@target_options
-def cancel(
-    *,
-    ids: Sequence[str],
-    app_name: str | None,
-    store: str | None,
-    force: bool,
-    owner: str | None,
-    epoch: int | None,
-    reason: str,
-    actor: str,
-    as_json: bool,
-    debug: bool,
-    **chosen: Any,
-) -> None:
-    """Cancel waiting jobs; ask running ones to stop. A job that succeeds first stays succeeded."""
-    app = find_app(app_name, store)
-    if is_bulk(ids, chosen):
-        if owner is not None or epoch is not None:
-            raise click.UsageError("--owner and --epoch need job IDs")
-        act(app, "cancel", ids, chosen, as_json=as_json, actor=actor, reason=reason, force=force)
-    phrases = {
-        CancelResult.CANCELLED: ("is cancelled", OK),
-        CancelResult.REQUESTED: ("is running and was asked to stop", OK),
-        CancelResult.FINISHED: ("had already finished", CONFLICT),
-        CancelResult.MOVED: ("is held by another run now; nothing changed", CONFLICT),
-    }
-
-    def one(app: App, job_id: str) -> Answer:
-        result = app.jobs.cancel(job_id, reason=reason, force=force, owner=owner, epoch=epoch, actor=actor)
-        return (str(result), *phrases[result])
-
-    act_on_each(app, ids, one, as_json=as_json)
-
-
-@jobs.command(cls=Command)
-@bulk_options
-@actor_option
-@reason_option
-@json_option
-@target_options
-def delete(
-    ids: Sequence[str],
-    app_name: str | None,
-    store: str | None,
-    actor: str,
-    reason: str,
-    as_json: bool,
-    debug: bool,
-    **chosen: Any,
-) -> None:
-    """Delete jobs and their history. A running one is asked to stop instead (code 1): delete it again later."""
-    app = find_app(app_name, store)
-    if is_bulk(ids, chosen):
-        act(app, "delete", ids, chosen, as_json=as_json, actor=actor, reason=reason)
-    phrases = {
-        DeleteResult.DELETED: ("is deleted", OK),
-        DeleteResult.NEEDED: ("is part of an unfinished flow, or other jobs depend on it: delete it later", FAILED),
-        DeleteResult.REQUESTED: ("is running and was asked to stop: delete it again after it has finished", FAILED),
-    }
-
-    def one(app: App, job_id: str) -> Answer:
-        result = app.jobs.delete(job_id, actor=actor, reason=reason)
-        return (str(result), *phrases[result])
-
-    act_on_each(app, ids, one, as_json=as_json)
-
-
-@jobs.command("run-now", cls=Command)
-@bulk_options
-@actor_option
-@reason_option
-@json_option
-@target_options
-def run_now(
-    ids: Sequence[str],
-    app_name: str | None,
-    store: str | None,
-    actor: str,
-    reason: str,
-    as_json: bool,
-    debug: bool,
-    **chosen: Any,
-) -> None:
-    """Start jobs now that are delayed or wait for a retry."""
-    app = find_app(app_name, store)
-    if is_bulk(ids, chosen):
-        act(app, "run_now", ids, chosen, as_json=as_json, actor=actor, reason=reason)
-
-    def one(app: App, job_id: str) -> Answer:
-        moved = app.jobs.run_now(job_id, actor=actor, reason=reason)
-        return ("due", "is due now", OK) if moved else ("already_due", "was already due", OK)
-
-    act_on_each(app, ids, one, as_json=as_json)
-
-
-for _command in (
-    enqueue,
-    priority,
-    move,
-    hold,
-    release,
-    revoke,
-    replay,
-    fork,
-    tail,
-    artifacts,
-    grant,
-    withdraw,
-    grants,
-):
+for _command in (enqueue, *COMMANDS, fork, tail, artifacts, grants):
     jobs.add_command(_command)
 
 

@@ -9,9 +9,8 @@ import click
 from ..client.limits import LimitsView
 from ..shapes.limits import of_limits
 from .breakers import describe_state
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, actor_option, json_option, reason_option, target_options
 from .locate import find_app
-from .operator import actor_option, reason_option
 from .output import plain, print_json, print_table, say
 
 

@@ -8,9 +8,17 @@ import click
 
 from ..app import App
 from ..client.outbox import Outboxes
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import (
+    EXIT_CODES,
+    Command,
+    Duration,
+    actor_option,
+    json_option,
+    reason_option,
+    target_options,
+    view_option,
+)
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option, view_option
 from .output import print_json, print_table, say
 
 

@@ -16,10 +16,9 @@ from ..names import check_queue
 from ..rules.enums import allowed_values
 from ..rules.retry import RetryPolicy
 from ..shapes.queues import of_queue_brief, of_queue_settings
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, Duration, actor_option, for_people, json_option, reason_option, target_options
 from .grants import stranded_data, warn_of
 from .locate import find_app
-from .operator import Duration, actor_option, for_people, reason_option
 from .output import plain, print_facts, print_json, print_table
 from .stats import queue_name
 

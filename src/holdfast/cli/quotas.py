@@ -9,9 +9,18 @@ import click
 from ..client.quotas import Quotas
 from ..model.budgets import Quota
 from ..shapes.budgets import of_quota
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import (
+    EXIT_CODES,
+    Command,
+    Duration,
+    actor_option,
+    for_people,
+    json_option,
+    reason_option,
+    target_options,
+    tenant_option,
+)
 from .locate import find_app
-from .operator import Duration, actor_option, for_people, reason_option, tenant_option
 from .output import plain, print_json, print_table, say
 
 

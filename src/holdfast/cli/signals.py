@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from ..shapes.signals import of_pending, of_received, of_sent
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, actor_option, json_option, reason_option, target_options
 from .locate import find_app
-from .operator import actor_option, reason_option
 from .output import instant, plain, print_json, print_table
 
 

@@ -11,9 +11,8 @@ import click
 from ..clock import SECOND
 from ..model.steps import Step
 from ..shapes.steps import of_step
-from .command import Command, json_option, target_options
+from .command import Command, actor_option, json_option, reason_option, target_options
 from .locate import find_app
-from .operator import actor_option, reason_option
 from .output import decoded, error_line, instant, plain, print_json, print_table
 
 

@@ -10,9 +10,8 @@ from ..client.access import Access
 from ..model.access import ROLES, SCOPES, Token
 from ..rules.access import role_of
 from ..shapes.access import of_token
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, Duration, actor_option, json_option, reason_option, target_options
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option
 from .output import instant, plain, print_json, print_table, say
 
 

@@ -8,15 +8,24 @@ import click
 
 from ..model.webhooks import Delivery, Endpoint
 from ..shapes.webhooks import of_delivery, of_endpoint, of_new_endpoint
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import (
+    EXIT_CODES,
+    Command,
+    Duration,
+    actor_option,
+    json_option,
+    reason_option,
+    target_options,
+    tenant_option,
+    view_option,
+)
 from .locate import find_app
-from .operator import Duration, actor_option, reason_option, tenant_option, view_option
 from .output import instant, plain, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
 def webhooks() -> None:
-    """Manage webhook endpoints; list, test and replay deliveries."""
+    """Manage webhook endpoints; list, test and retry deliveries."""
 
 
 @webhooks.command(cls=Command)
@@ -140,10 +149,10 @@ def log(
 @reason_option
 @json_option
 @target_options
-def replay(delivery: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
+def retry(delivery: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Send a message again with its original id, or now if it is scheduled."""
-    replayed = find_app(app_name, store).webhooks.replay(delivery, **who)
-    say({"replayed": replayed}, "replayed" if replayed else "already being sent", as_json)
+    retried = find_app(app_name, store).webhooks.retry(delivery, **who)
+    say({"retried": retried}, "retried" if retried else "already being sent", as_json)
 
 
 @webhooks.command(cls=Command)

@@ -9,9 +9,8 @@ import click
 from ..clock import SECOND
 from ..model.actions import Lease
 from ..shapes.workers import worker_state
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, actor_option, json_option, target_options
 from .locate import find_app
-from .operator import actor_option
 from .output import instant, print_json, print_table, worker_data
 from .stats import queue_names
 

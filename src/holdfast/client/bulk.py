@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..errors import InvalidInput
-from ..model.actions import Action, ActionResult, BulkReport, Order
+from ..model.actions import ActionResult, BulkReport, Order
 from ..model.answers import LATER, JobFilter
 from ..model.jobs import JobState
 from ..names import (
@@ -18,11 +18,8 @@ from ..names import (
     check_duration,
     check_instant,
     check_name,
-    check_priority,
-    check_queue,
 )
-from ..rules.reserved import check_open_queue
-from ..storage.ops.jobs import bulk as ops
+from ..storage.ops.jobs import actions as ops
 from ..storage.ops.jobs.finding import find_ids
 from ..storage.port import Op
 from .lines import Line
@@ -56,30 +53,12 @@ async def run(
     else:
         chosen = list(dict.fromkeys(ids))
     await line.read(Op(lambda tx: ops.check_target(tx, order)))
-    fates: dict[str, ActionResult] = {}
+    results: dict[str, ActionResult] = {}
     for batch in (chosen[start : start + ops.BATCH] for start in range(0, len(chosen), ops.BATCH)):
         target = batch[0] if len(chosen) == 1 else _describe(wanted, len(chosen))
-        fates |= await _batch(line, batch, order, target, dry_run=dry_run, actor=actor, reason=reason)
-    by_id = fates if ids is not None else {}
-    return BulkReport(order.action, len(chosen), dict(Counter(fates.values())), dry_run, by_id)
-
-
-def order_of(action: str, *, priority: object, queue: object, force: bool) -> Order:
-    """Return the action with its parameters; InvalidInput for a missing or superfluous one."""
-    if action not in list(Action):
-        raise InvalidInput(f"there is no action {action!r}; use one of {', '.join(Action)}")
-    if (priority is not None) != (action == Action.PRIORITY):
-        raise InvalidInput("priority belongs to the action 'priority', and that needs it")
-    if (queue is not None) != (action == Action.MOVE):
-        raise InvalidInput("to_queue belongs to the action 'move', and that needs it")
-    if force and action != Action.CANCEL:
-        raise InvalidInput("force belongs to the action 'cancel'")
-    return Order(
-        Action(action),
-        None if priority is None else check_priority(priority),
-        None if queue is None else check_open_queue(check_queue(queue)),
-        force,
-    )
+        results |= await _batch(line, batch, order, target, dry_run=dry_run, actor=actor, reason=reason)
+    by_id = results if ids is not None else {}
+    return BulkReport(order.action, len(chosen), dict(Counter(results.values())), dry_run, by_id)
 
 
 def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:

@@ -164,13 +164,15 @@ class Flows:
     aretry = retry.awaiting
 
     @writes
-    def replay(self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = "") -> Op[list[str]]:
+    def retry_member(
+        self, job_id: str, *, downstream: bool = True, actor: str = "app", reason: str = ""
+    ) -> Op[list[str]]:
         """Run a member again, and with `downstream` all that wait for it; return the ids of those jobs."""
         job_id = check_name("the id", job_id)
-        op = Op(lambda tx: ops.replay_member(tx, job_id, downstream=downstream, actor=actor, reason=reason))
+        op = Op(lambda tx: ops.retry_member(tx, job_id, downstream=downstream, actor=actor, reason=reason))
         return self._scope.owns(job_id, op)
 
-    areplay = replay.awaiting
+    aretry_member = retry_member.awaiting
 
     @writes
     def set_join(

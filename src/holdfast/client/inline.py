@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ..errors import ConfigError, HoldfastError, NotFound
-from ..model.answers import CancelResult
+from ..model.actions import ActionResult
 from ..model.jobs import Ended, JobRecord, JobState
 from ..names import check_timeout
 from ..outcomes import Cancel
@@ -115,17 +115,17 @@ class InlineJobs:
     async def await_(self, job_id: str, timeout: float | None = None) -> Ended:
         return self.wait(job_id, timeout)
 
-    def cancel(self, job_id: str, *, reason: str = "", force: bool = False, actor: str = "") -> CancelResult:
-        return CancelResult.FINISHED
+    def cancel(self, job: str, *, reason: str = "", force: bool = False, actor: str = "") -> ActionResult:
+        return ActionResult.FINISHED
 
-    async def acancel(self, job_id: str, *, reason: str = "", force: bool = False, actor: str = "") -> CancelResult:
-        return CancelResult.FINISHED
+    async def acancel(self, job: str, *, reason: str = "", force: bool = False, actor: str = "") -> ActionResult:
+        return ActionResult.FINISHED
 
-    def retry(self, job_id: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
+    def retry(self, job: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
         raise ConfigError("inline jobs are not stored; to run one again, enqueue it again")
 
-    async def aretry(self, job_id: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
-        return self.retry(job_id)
+    async def aretry(self, job: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
+        return self.retry(job)
 
     def explain(self, job_id: str) -> Explanation:
         raise ConfigError("inline jobs are not stored; they run at once, and there is nothing to explain")

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..errors import IllegalMove, InvalidInput, NotFound
-from ..model.actions import Action, ActionResult, AlreadySatisfied, BulkReport, Held, Lease, Order, Revoked
-from ..model.answers import CancelResult, Count, DeleteResult, JobFilter, JobPage
-from ..model.jobs import Attempt, Demands, Ended, JobRecord, JobState
+from ..errors import InvalidInput, NotFound
+from ..model.actions import Action, ActionResult, BulkReport, Lease, Order
+from ..model.answers import Count, JobFilter, JobPage
+from ..model.jobs import Attempt, Demands, Ended, JobRecord
 from ..model.routing import Grant
 from ..model.steps import Step
-from ..names import check_duration, check_name, check_priority, check_queue
+from ..names import check_name
+from ..rules.actions import ACTIONS, JobAction, action_of
 from ..rules.explain import Explanation
-from ..rules.reserved import check_open_queue
 from ..rules.resultkeys import job_of, result_key
 from ..rules.routing import Reason
-from ..storage.ops import steps, tenants
-from ..storage.ops.audit import audit
-from ..storage.ops.jobs import bulk as bulk_ops
-from ..storage.ops.jobs import control, explaining, queries
+from ..storage.ops import tenants
+from ..storage.ops.jobs import actions, explaining, queries
 from ..storage.ops.routing import grants, stranded
 from ..storage.ops.signals.keys import store_secret
 from ..storage.ops.workers import leases
@@ -40,13 +39,6 @@ from .watch import Watch
 if TYPE_CHECKING:
     from .signals import Signals
     from .streams import Streams
-
-T = TypeVar("T")
-
-
-_NOTHING_DONE: Final = (False, CancelResult.FINISHED, CancelResult.MOVED, DeleteResult.NEEDED)
-"""Results that changed nothing."""
-
 
 _IN_MEMORY: Final = (
     "and no other process reaches a store in memory; run its jobs here: in a test by holdfast.testing.drain(app), "
@@ -168,53 +160,77 @@ class Jobs:
     # -- act
 
     @writes
+    def act(
+        self, /, action: str, job: Job[Any] | str, *, actor: str = "app", reason: str = "", **parameters: object
+    ) -> Op[ActionResult]:
+        """Do an operator's action by its name, such as "hold": the methods below, with their parameters.
+
+        Returns the result also where nothing was changed. The `actor`, here and below, is named in the audit.
+        """
+        return self._act(job, action_of(action), actor, reason, parameters)
+
+    aact = act.awaiting
+
+    @writes
     def cancel(
         self,
-        job_id: str,
+        job: Job[Any] | str,
         *,
         reason: str = "cancelled",
         force: bool = False,
         owner: str | None = None,
         epoch: int | None = None,
         actor: str = "app",
-    ) -> Op[CancelResult]:
+    ) -> Op[ActionResult]:
         """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`.
 
-        With an `owner` or an `epoch`, only if they match; else the result is MOVED and nothing is changed. The `actor`,
-        here and below, is named in the audit.
+        With an `owner` or an `epoch`, only if they match; else the result is `different_owner` or `epoch_moved`, and
+        nothing is changed.
         """
-        held = Held(owner, epoch)
-        return self._audited(
-            lambda tx: control.cancel(tx, _id(job_id), reason=reason, force=force, held=held),
-            "cancel",
-            job_id,
-            actor,
-            reason,
-        )
+        given = {"force": force, "owner": owner, "epoch": epoch}
+        return self._act(job, ACTIONS[Action.CANCEL], actor, reason, given)
 
     acancel = cancel.awaiting
 
     @writes
-    def retry(self, job_id: str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> Op[bool]:
+    def retry(self, job: Job[Any] | str, *, fresh: bool = False, actor: str = "app", reason: str = "") -> Op[bool]:
         """Run a finished job again, attempts from zero, history kept. False if another live job holds its key.
 
         A durable job resumes after its recorded steps; with `fresh` it runs them all again.
         """
-        return self._audited(_replay(job_id, fresh), "retry", job_id, actor, reason)
+        return self._change(job, Action.RETRY, actor, reason, fresh=fresh)
 
     aretry = retry.awaiting
 
     @writes
-    def run_now(self, job_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Make a delayed or retrying job due. False if it was due."""
-        return self._audited(lambda tx: control.run_now(tx, _id(job_id)), "run_now", job_id, actor, reason)
+    def run_now(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+        """Make a delayed, retrying or parked job due. False if it was due."""
+        return self._change(job, Action.RUN_NOW, actor, reason)
 
     arun_now = run_now.awaiting
 
     @writes
-    def delete(self, job_id: str, *, actor: str = "app", reason: str = "") -> Op[DeleteResult]:
+    def reschedule(
+        self,
+        job: Job[Any] | str,
+        *,
+        at: datetime | None = None,
+        delay: Seconds | None = None,
+        actor: str = "app",
+        reason: str = "",
+    ) -> Op[bool]:
+        """Give a ready or held job a new time: `at` an instant, or after a `delay`. False if it has that time.
+
+        A time in the past makes it due now. A held job keeps its new time for when it is released.
+        """
+        return self._change(job, Action.RESCHEDULE, actor, reason, at=at, delay=delay)
+
+    areschedule = reschedule.awaiting
+
+    @writes
+    def delete(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[ActionResult]:
         """Remove a job and its history; a running one is asked to stop instead."""
-        return self._audited(lambda tx: control.delete(tx, _id(job_id)), "delete", job_id, actor, reason)
+        return self._act(job, ACTIONS[Action.DELETE], actor, reason, {})
 
     adelete = delete.awaiting
 
@@ -232,52 +248,33 @@ class Jobs:
 
     afork = fork.awaiting
 
-    # -- operators. Each returns False, and changes and records nothing, if it is so already
+    # Each returns False, and changes and records nothing, if it is so already.
 
     @writes
     def hold(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Keep a job that waits from starting, until `release`. False if it is held already."""
-        job_id = id_of(job)
-        return self._scope.owns(job_id, Op(lambda tx: control.hold(tx, job_id, actor=actor, reason=reason)))
+        """Keep a ready job from starting, until `release`. False if it is held already."""
+        return self._change(job, Action.HOLD, actor, reason)
 
     ahold = hold.awaiting
 
     @writes
     def release(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Release a held job, with its due time and what it waited for. False if it was not held."""
-        job_id = id_of(job)
-        return self._scope.owns(job_id, Op(lambda tx: control.unhold(tx, job_id, actor=actor, reason=reason)))
+        return self._change(job, Action.RELEASE, actor, reason)
 
     arelease = release.awaiting
 
     @writes
     def set_priority(self, job: Job[Any] | str, priority: int, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Change the priority of a job that has not started; higher runs first. False if it has that priority."""
-        job_id, wanted = id_of(job), check_priority(priority)
-        op = Op(lambda tx: control.prioritise(tx, job_id, wanted, actor=actor, reason=reason))
-        return self._scope.owns(job_id, op)
+        return self._change(job, Action.SET_PRIORITY, actor, reason, priority=priority)
 
     aset_priority = set_priority.awaiting
 
     @writes
     def move(self, job: Job[Any] | str, queue: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Move a job that has not started to another queue. False if it is there."""
-        job_id, target = id_of(job), check_open_queue(check_queue(queue))
-
-        async def run(tx: Tx) -> bool:
-            before = await queries.get_job(tx, job_id)
-            if before.queue == target and before.state in (JobState.READY, JobState.BLOCKED):
-                return False
-            order = Order(Action.MOVE, queue=target)
-            fates = await bulk_ops.apply(tx, [job_id], order, actor=actor, reason=reason, target=job_id)
-            if fates[job_id] is not ActionResult.MOVED:
-                raise IllegalMove(
-                    f"job {job_id} is {before.state}; only a job that has not started can be moved; "
-                    "enqueue it again in the other queue"
-                )
-            return True
-
-        return self._scope.owns(job_id, Op(run))
+        return self._change(job, Action.MOVE, actor, reason, queue=queue)
 
     amove = move.awaiting
 
@@ -290,14 +287,14 @@ class Jobs:
         epoch: int | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Op[Revoked | AlreadySatisfied]:
+    ) -> Op[ActionResult]:
         """Take a running job from its worker and stop its handler: ready again, without using an attempt.
 
-        With an `owner` (a worker's id) or an `epoch`, only if they match. If there is nothing to revoke,
-        `AlreadySatisfied` says why: `no_active_lease`, `different_owner` or `epoch_moved`.
+        With an `owner` (a worker's id) or an `epoch`, only if they match. The result is `revoked`, `cancelled` if it
+        had been asked to stop, or why there was nothing to revoke: `no_active_lease`, `different_owner` or
+        `epoch_moved`.
         """
-        job_id, held = id_of(job), Held(owner, epoch)
-        return self._scope.owns(job_id, Op(lambda tx: leases.revoke(tx, job_id, held, actor=actor, reason=reason)))
+        return self._act(job, ACTIONS[Action.REVOKE], actor, reason, {"owner": owner, "epoch": epoch})
 
     arevoke = revoke.awaiting
 
@@ -323,42 +320,22 @@ class Jobs:
 
         After that any worker can claim it again. An existing grant is replaced.
         """
-        job_id, name, duration = id_of(job), check_name("worker", worker), check_duration("expires", expires)
-        if duration == 0:
-            raise InvalidInput("expires is 0; give more seconds, or leave it out for 30")
+        granted = self._act(job, ACTIONS[Action.GRANT], actor, reason, {"worker": worker, "expires": expires})
 
         async def run(tx: Tx) -> Grant:
-            before = await grants.grant_of(tx, job_id)
-            made = await grants.grant(tx, job_id, name, duration)
-            await audit(
-                tx,
-                actor=actor,
-                action="job.grant",
-                target=job_id,
-                reason=reason,
-                before=None if before is None else {"worker": before.worker, "expires_at": before.expires_at},
-                after={"worker": made.worker, "expires_at": made.expires_at},
-            )
+            await granted.run(tx)
+            made = await grants.grant_of(tx, id_of(job))
+            assert made is not None
             return made
 
-        return self._scope.owns(job_id, Op(run))
+        return Op(run, name=granted.name)
 
     agrant = grant.awaiting
 
     @writes
     def withdraw(self, job: Job[Any] | str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Withdraw a grant: any worker can claim the job now. False if there was none."""
-        job_id = id_of(job)
-
-        async def run(tx: Tx) -> bool:
-            before = await grants.grant_of(tx, job_id)
-            done = await grants.withdraw(tx, job_id)
-            if done and before is not None:
-                was = {"worker": before.worker, "expires_at": before.expires_at}
-                await audit(tx, actor=actor, action="job.withdraw", target=job_id, reason=reason, before=was)
-            return done
-
-        return self._scope.owns(job_id, Op(run))
+        return self._change(job, Action.WITHDRAW, actor, reason)
 
     awithdraw = withdraw.awaiting
 
@@ -390,15 +367,28 @@ class Jobs:
         actor: str = "app",
         reason: str = "",
         priority: int | None = None,
-        to_queue: str | None = None,
+        queue: str | None = None,
         force: bool = False,
+        fresh: bool = False,
+        owner: str | None = None,
+        epoch: int | None = None,
+        worker: str | None = None,
+        expires: Seconds | None = None,
+        at: datetime | None = None,
+        delay: Seconds | None = None,
     ) -> BulkReport:
-        """Act on many jobs: retry, cancel, delete, run_now, priority, move, hold, release.
+        """Do an operator's action on many jobs: its name and its parameters are those of the method for one.
 
         The jobs are chosen once, by `filter`, by `ids` or by `all=True`; then each 500 of them are one transaction,
         with a record in the audit. `dry_run` returns the expected results.
         """
-        order = bulk.order_of(action, priority=priority, queue=to_queue, force=force)
+        order = action_of(action).order(
+            {
+                "priority": priority, "queue": queue, "force": force, "fresh": fresh, "owner": owner, "epoch": epoch,
+                "worker": worker, "expires": expires, "at": at, "delay": delay,
+            },
+            partial=dry_run,
+        )  # fmt: skip
         wanted = None if ids is not None else bulk.filter_of(filter, all=all)
         bulk.check_meant(filter, ids, all=all)
         order, wanted = self._confined(order, wanted)
@@ -448,21 +438,22 @@ class Jobs:
             wanted = replace(wanted, tenant=self._scope.within(wanted.tenant))
         return replace(order, only_tenant=self._scope.tenant), wanted
 
-    def _audited(
-        self, answer: Callable[[Tx], Awaitable[T]], action: str, job_id: str, actor: str, reason: str
-    ) -> Op[T]:
-        """Run an action, with an audit record in the same commit if it changed something."""
+    def _act(
+        self, job: Job[Any] | str, record: JobAction, actor: str, reason: str, given: Mapping[str, object]
+    ) -> Op[ActionResult]:
+        """Do an action, with an audit record in the same commit if it changed something."""
+        job_id, order = id_of(job), record.order(given)
+        op = Op(lambda tx: actions.act(tx, job_id, order, actor=actor, reason=reason), name=f"jobs.{record.verb}")
+        return self._scope.owns(job_id, op)
 
-        async def run(tx: Tx) -> T:
-            whose = await tenants.tenant_of(tx, _id(job_id))
-            done = await answer(tx)
-            if done not in _NOTHING_DONE:
-                after = {"answer": done if isinstance(done, bool) else str(done)}
-                said = {"action": f"job.{action}", "target": job_id, "reason": reason}
-                await audit(tx, actor=actor, **said, after=after, tenant=whose)
-            return done
+    def _change(self, job: Job[Any] | str, action: Action, actor: str, reason: str, **given: object) -> Op[bool]:
+        """Do an action; True if it changed something."""
+        op = self._act(job, ACTIONS[action], actor, reason, given)
 
-        return self._scope.owns(job_id, Op(run, name=f"jobs.{action}"))
+        async def run(tx: Tx) -> bool:
+            return (await op.run(tx)).changes
+
+        return Op(run, name=op.name)
 
 
 class ResultKeys:
@@ -514,16 +505,6 @@ def _existing(job_id: str, *, whole: bool) -> Op[JobRecord]:
     if whole:
         return Op(lambda tx: queries.whole_job(tx, job_id), single=True)
     return Op(lambda tx: queries.get_job(tx, job_id), single=True)
-
-
-def _replay(job_id: str, fresh: bool) -> Callable[[Tx], Awaitable[bool]]:
-    async def run(tx: Tx) -> bool:
-        again = await control.replay(tx, _id(job_id))
-        if again and fresh:
-            await steps.forget(tx, job_id)
-        return again
-
-    return run
 
 
 def _id(job_id: str) -> str:

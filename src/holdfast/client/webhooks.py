@@ -157,7 +157,7 @@ class Webhooks:
 
     @writes
     def disable(self, endpoint_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
-        """Disable an endpoint; False if it was disabled. Waiting deliveries fail, and can be replayed."""
+        """Disable an endpoint; False if it was disabled. Waiting deliveries fail, and can be retried."""
         return self._switching(endpoint_id, False, actor, reason)
 
     adisable = disable.awaiting
@@ -220,19 +220,19 @@ class Webhooks:
     adelivery = delivery.awaiting
 
     @writes
-    def replay(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
+    def retry(self, delivery_id: str, *, actor: str = "app", reason: str = "") -> Op[bool]:
         """Send a message again, or now if it waits, under the same id; False if it is being sent."""
 
         async def run(tx: Tx) -> bool:
-            replayed = await webhooks.replay(tx, delivery_id, self._scope.tenant)
-            if replayed:
+            retried = await webhooks.retry(tx, delivery_id, self._scope.tenant)
+            if retried:
                 # The delivery is a job, and its tenant is the job's.
-                await audit(tx, actor=actor, action="job.replay", target=delivery_id, reason=reason)
-            return replayed
+                await audit(tx, actor=actor, action="job.retry", target=delivery_id, reason=reason)
+            return retried
 
         return Op(run)
 
-    areplay = replay.awaiting
+    aretry = retry.awaiting
 
     @writes
     def recover(

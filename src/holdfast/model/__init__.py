@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from ..lazy import lazily as _lazily
 
 if TYPE_CHECKING:
-    from .actions import AlreadySatisfied, Revoked
-    from .answers import CancelResult, DeleteResult, JobFilter
+    from .actions import ActionResult
+    from .answers import JobFilter
     from .artifacts import Artifact
     from .budgets import Budget, Quota
     from .flows import CancelPolicy, FlowFilter, FlowState, FlowStatus
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from .streams import Frame, StreamPage
 
 __all__ = [
-    "AlreadySatisfied",
+    "ActionResult",
     "Artifact",
     "Budget",
     "CancelPolicy",
-    "CancelResult",
     "Capabilities",
-    "DeleteResult",
     "FlowFilter",
     "FlowState",
     "FlowStatus",
@@ -34,7 +32,6 @@ __all__ = [
     "OutboxEvent",
     "Outgoing",
     "Quota",
-    "Revoked",
     "Schedule",
     "ScheduleState",
     "StreamPage",
@@ -44,8 +41,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = _lazily(
         __name__,
         {
-            "actions": ["AlreadySatisfied", "Revoked"],
-            "answers": ["CancelResult", "DeleteResult", "JobFilter"],
+            "actions": ["ActionResult"],
+            "answers": ["JobFilter"],
             "artifacts": ["Artifact"],
             "budgets": ["Budget", "Quota"],
             "flows": ["CancelPolicy", "FlowFilter", "FlowState", "FlowStatus"],

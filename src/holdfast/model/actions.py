@@ -1,47 +1,11 @@
-"""Actions of operators on running work, and their results."""
+"""Actions of operators on jobs, and their results; leases and workers that were declared dead."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
-
-Why: TypeAlias = Literal["no_active_lease", "different_owner", "epoch_moved"]
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The owner and epoch that a job must have for an action to apply; None is any."""
-
-    owner: str | None = None
-    epoch: int | None = None
-
-    @property
-    def by_anybody(self) -> bool:
-        return self.owner is None and self.epoch is None
-
-    def misfit(self, owner: str | None, epoch: int) -> Why | None:
-        """Return the reason why the action does not apply to a job with this owner and epoch, if there is one."""
-        if self.owner not in (None, owner):
-            return "different_owner"
-        return "epoch_moved" if self.epoch not in (None, epoch) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """The lease was revoked: what its worker still does no longer counts. No attempt is used."""
-
-    state: str
-    """The job's new state: `ready`, or `cancelled` if that was requested before."""
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadySatisfied:
-    """There was nothing to revoke, and nothing was changed."""
-
-    reason: Why
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,36 +42,53 @@ class Lease:
 
 
 class Action(StrEnum):
-    """The actions on jobs, one or many."""
+    """The actions on jobs, one or many: one verb each, for every surface. `rules/actions.py` describes them."""
 
     RETRY = "retry"
     CANCEL = "cancel"
     DELETE = "delete"
     RUN_NOW = "run_now"
-    PRIORITY = "priority"
+    RESCHEDULE = "reschedule"
+    SET_PRIORITY = "set_priority"
     MOVE = "move"
     HOLD = "hold"
     RELEASE = "release"
+    REVOKE = "revoke"
+    GRANT = "grant"
+    WITHDRAW = "withdraw"
 
 
 class ActionResult(StrEnum):
     """The result of an action for one job."""
 
     RETRIED = "retried"
-    NOT_REQUEUED = "not_requeued"
-    """Another live job holds its dedupe key."""
+    KEY_TAKEN = "key_taken"
+    """Another live job holds its dedupe key; nothing was changed."""
     CANCELLED = "cancelled"
     REQUESTED = "cancel_requested"
-    """It is running: its worker was asked to stop it."""
+    """It is running: its worker was asked to stop it, and a success within the grace period counts."""
     FINISHED = "finished"
-    """It had already ended."""
+    """It had already ended; nothing was changed."""
     DELETED = "deleted"
+    NEEDED = "needed"
+    """It has ended, but its flow, or a job that waits for it, has not; nothing was changed."""
     DUE = "due"
     ALREADY_DUE = "already_due"
+    RESCHEDULED = "rescheduled"
     CHANGED = "changed"
     MOVED = "moved"
     HELD = "held"
     RELEASED = "released"
+    REVOKED = "revoked"
+    NO_ACTIVE_LEASE = "no_active_lease"
+    """No worker runs it; nothing was changed."""
+    DIFFERENT_OWNER = "different_owner"
+    """Another worker has it than the one that was named; nothing was changed."""
+    EPOCH_MOVED = "epoch_moved"
+    """It has another epoch than the one that was named; nothing was changed."""
+    GRANTED = "granted"
+    WITHDRAWN = "withdrawn"
+    NOT_GRANTED = "not_granted"
     ALREADY = "already"
     """It was so already; nothing was changed."""
     NOT_ALLOWED = "not_allowed"
@@ -115,20 +96,60 @@ class ActionResult(StrEnum):
     MISSING = "missing"
     """There is no such job, or it was deleted."""
 
+    @property
+    def changes(self) -> bool:
+        """True if the action changed something, or would."""
+        return self not in _UNCHANGED
+
+
+_UNCHANGED: Final = frozenset(
+    {
+        ActionResult.KEY_TAKEN,
+        ActionResult.FINISHED,
+        ActionResult.NEEDED,
+        ActionResult.ALREADY_DUE,
+        ActionResult.NO_ACTIVE_LEASE,
+        ActionResult.DIFFERENT_OWNER,
+        ActionResult.EPOCH_MOVED,
+        ActionResult.NOT_GRANTED,
+        ActionResult.ALREADY,
+        ActionResult.NOT_ALLOWED,
+        ActionResult.MISSING,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An action with its parameters."""
+    """An action with its parameters, checked, and the jobs that it may affect."""
 
     action: Action
     priority: int | None = None
     queue: str | None = None
     force: bool = False
+    fresh: bool = False
+    owner: str | None = None
+    """The worker that must run the job; None is any."""
+    epoch: int | None = None
+    """The epoch that the job must have; None is any."""
+    worker: str | None = None
+    expires: int | None = None
+    """Microseconds."""
+    at: int | None = None
+    """An instant, in microseconds."""
+    delay: int | None = None
+    """Microseconds."""
     only_states: tuple[str, ...] | None = None
     """The states by which the jobs were chosen: a job that has left them since is not affected."""
     only_queue: str | None = None
     only_tenant: str | None = None
     """The tenant that the jobs must have: a job of another counts as missing."""
+
+    def misfit(self, owner: str | None, epoch: int) -> ActionResult | None:
+        """Return why the action does not apply to a job with this owner and epoch; None if it does."""
+        if self.owner not in (None, owner):
+            return ActionResult.DIFFERENT_OWNER
+        return ActionResult.EPOCH_MOVED if self.epoch not in (None, epoch) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +166,4 @@ class BulkReport:
     @property
     def changed(self) -> int:
         """Jobs that the action changed, or would change."""
-        return sum(n for fate, n in self.fates.items() if fate not in UNCHANGED)
-
-
-UNCHANGED = frozenset(
-    {
-        ActionResult.NOT_REQUEUED,
-        ActionResult.FINISHED,
-        ActionResult.ALREADY_DUE,
-        ActionResult.ALREADY,
-        ActionResult.NOT_ALLOWED,
-        ActionResult.MISSING,
-    }
-)
+        return sum(n for result, n in self.fates.items() if result.changes)

@@ -1,37 +1,14 @@
-"""Results of queries and actions: values, because each is expected."""
+"""Filters and results of queries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Literal
 
 from .jobs import JobRecord
 
 LATER: Final = ("delayed", "retrying", "throttled")
 """Labels of ready jobs whose time has not come, by what they wait for."""
-
-
-class CancelResult(StrEnum):
-    """The result of a cancel."""
-
-    CANCELLED = "cancelled"
-    REQUESTED = "requested"
-    """It is running: its worker was notified, and a success within the grace period counts."""
-    FINISHED = "finished"
-    """It had already ended; nothing was changed."""
-    MOVED = "moved"
-    """Its owner or epoch is not the one that was named; nothing was changed."""
-
-
-class DeleteResult(StrEnum):
-    """The result of a delete."""
-
-    DELETED = "deleted"
-    REQUESTED = "cancel_requested"
-    """It is running: a cancel was requested instead."""
-    NEEDED = "needed"
-    """It has ended, but its flow, or a job that waits for it, has not; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

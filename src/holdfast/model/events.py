@@ -186,7 +186,7 @@ def _verb(previous: str | None, state: str, reason: str | None) -> str:
     if state == "running":
         return "started"
     if state == "ready":
-        return _AGAIN.get((previous, reason)) or _READY.get(previous, "replayed")
+        return _AGAIN.get((previous, reason)) or _READY.get(previous, "retried")
     return state
 
 
@@ -202,7 +202,7 @@ _READY: Final = {"running": "released", "suspended": "resumed", "blocked": "unbl
 _ENDS: Final = ("succeeded", "failed", "cancelled")
 _VERBS: Final = {
     "job": {*_ENDS, *_AGAIN.values(), *_READY.values(), "expired", "skipped", "enqueued", "started", "suspended"}
-    | {"blocked", "replayed", "stage"},
+    | {"blocked", "stage"},
     "flow": {*_ENDS},
     "signal": {"received"},
 }

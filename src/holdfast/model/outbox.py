@@ -99,7 +99,7 @@ class DrainReport:
     by_kind: Mapping[str, int] = field(default_factory=dict)
     applied: bool = False
     left: int = 0
-    """The number of those that stay abandoned, because they were replayed too often."""
+    """The number of those that stay abandoned, because they were retried too often."""
 
     @property
     def total(self) -> int:

@@ -68,7 +68,7 @@ class Frame:
     """Microseconds since 1970, by the store's clock."""
     best_effort: bool = False
     generation: int = 0
-    """The number of times that the job had been replayed."""
+    """The number of times that the job had been retried by an operator."""
     source: str | None = None
     """The source that the job gave, if any, such as a model or a tool."""
     correlation_id: str | None = None

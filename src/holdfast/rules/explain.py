@@ -11,8 +11,8 @@ from ..model.limits import Breaker
 from ..model.outbox import PREFIX
 from ..model.routing import Grant, Route
 from ..model.workers import Worker
+from .actions import HELD
 from .budgets import Scarcity, scarce
-from .bulk import HELD
 from .durations import said
 from .outbox import why_blocked
 from .routing import Reason as Reason

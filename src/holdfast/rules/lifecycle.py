@@ -51,10 +51,13 @@ class Event(StrEnum):
     FORCE_CANCEL = "force_cancel"
     EXPIRE = "expire"
     RUN_NOW = "run_now"
-    REPLAY = "replay"
+    RESCHEDULE = "reschedule"
+    """An operator gives it a new time. Of blocked jobs, only for those that an operator holds."""
+    OPERATOR_RETRY = "operator_retry"
+    """An operator runs it again after its end."""
     HOLD = "hold"
     """An operator holds it."""
-    UNHOLD = "unhold"
+    OPERATOR_RELEASE = "operator_release"
     """The operator releases it. Only for jobs that an operator holds."""
     BLOCK = "block"
     """It gets a dependency before it has started."""
@@ -95,8 +98,10 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         (_S.READY, Event.RUN_NOW): frozenset({_S.READY}),
         # Only for parked jobs: it does not overrule a dependency or a budget.
         (_S.BLOCKED, Event.RUN_NOW): frozenset({_S.READY}),
+        (_S.READY, Event.RESCHEDULE): frozenset({_S.READY}),
+        (_S.BLOCKED, Event.RESCHEDULE): frozenset({_S.BLOCKED}),
         (_S.READY, Event.HOLD): frozenset({_S.BLOCKED}),
-        (_S.BLOCKED, Event.UNHOLD): frozenset({_S.READY}),
+        (_S.BLOCKED, Event.OPERATOR_RELEASE): frozenset({_S.READY}),
         (_S.READY, Event.SUPERSEDE): frozenset({_S.FAILED}),
         (_S.READY, Event.BLOCK): frozenset({_S.BLOCKED}),
         (_S.BLOCKED, Event.BLOCK): frozenset({_S.BLOCKED}),
@@ -106,7 +111,7 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
         **{(state, Event.FORCE_CANCEL): frozenset({_S.CANCELLED}) for state in _WAITING},
         **{(state, Event.EXPIRE): frozenset({_S.EXPIRED, _S.FAILED}) for state in _WAITING},
         # A member of a flow waits for its upstreams again.
-        **{(state, Event.REPLAY): frozenset({_S.READY, _S.BLOCKED}) for state in TERMINAL},
+        **{(state, Event.OPERATOR_RETRY): frozenset({_S.READY, _S.BLOCKED}) for state in TERMINAL},
     }
 )
 

@@ -23,7 +23,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "tag": TAG_BYTES,
     "tags": MAX_TAGS,
     "attempts": MAX_ATTEMPTS,
-    "replays": MAX_GENERATION,
+    "retries": MAX_GENERATION,
     "flow_members": MAX_MEMBERS,
     "flow_depth": MAX_FLOW_DEPTH,
     "durable_calls": MOST_CALLS,

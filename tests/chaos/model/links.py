@@ -41,7 +41,7 @@ def tell(model: Model, ended: Sequence[Job]) -> None:
         _end_flow(model, job.flow)
 
 
-def replayed(model: Model, jobs: Sequence[Job]) -> None:
+def retried(model: Model, jobs: Sequence[Job]) -> None:
     """These run again, and wait again for what they had not got."""
     ids = {job.id for job in jobs}
     for edge in model.edges:

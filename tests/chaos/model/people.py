@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.errors import IllegalMove, QueueClosed
-from holdfast.model.answers import CancelResult, DeleteResult
+from holdfast.model.actions import ActionResult
 from holdfast.rules.lifecycle import MAX_GENERATION, Event
 
 from . import links, runs
@@ -15,24 +15,25 @@ _WAITING = (S.READY, S.BLOCKED, S.SUSPENDED)
 _NOT_BY_HAND = ("dependencies", "budget_exhausted", "quota", "route")
 
 
-def cancel(model: Model, job_id: str, *, force: bool, reason: str = "cancelled") -> CancelResult:
+def cancel(model: Model, job_id: str, *, force: bool, reason: str = "cancelled") -> ActionResult:
     job = model.job(job_id)
     if job.state in _WAITING:
         job.move(Event.CANCEL, S.CANCELLED)
         job.cancel, job.cancel_reason = True, reason
         job.ends(reason, model.now)
         links.tell(model, [job])
-        return CancelResult.CANCELLED
+        return ActionResult.CANCELLED
     if job.state.is_terminal:
-        return CancelResult.FINISHED
+        return ActionResult.FINISHED
+    asked = job.cancel
     job.cancel, job.cancel_reason = True, job.cancel_reason or reason
     if not force:
-        return CancelResult.REQUESTED
+        return ActionResult.ALREADY if asked else ActionResult.REQUESTED
     job.move(Event.FORCE_CANCEL, S.CANCELLED)
     job.ends(reason, model.now)
     links.tell(model, [job])
     runs.freed(model, [job])
-    return CancelResult.CANCELLED
+    return ActionResult.CANCELLED
 
 
 def run_now(model: Model, job_id: str) -> bool:
@@ -48,7 +49,7 @@ def run_now(model: Model, job_id: str) -> bool:
     return False
 
 
-def replay(model: Model, job_id: str) -> bool:
+def retry(model: Model, job_id: str) -> bool:
     job = model.job(job_id)
     if not job.state.is_terminal or job.generation >= MAX_GENERATION:
         raise IllegalMove(job_id)
@@ -56,7 +57,7 @@ def replay(model: Model, job_id: str) -> bool:
         raise IllegalMove(job_id)
     if job.key and model.holder(job.key):
         return False
-    job.move(Event.REPLAY, S.READY)
+    job.move(Event.OPERATOR_RETRY, S.READY)
     job.generation += 1
     job.past_attempts += job.attempts
     job.attempts = job.crashes = job.losses = job.suspect = 0
@@ -66,41 +67,41 @@ def replay(model: Model, job_id: str) -> bool:
     job.holds_key = job.key is not None
     job.rests("replay", model.now, model.now)
     if job.linked:
-        links.replayed(model, [job])
+        links.retried(model, [job])
     return True
 
 
-def hold(model: Model, job_id: str) -> bool:
+def hold(model: Model, job_id: str) -> ActionResult:
     job = model.job(job_id)
     if job.state is S.BLOCKED and job.reason == "operator":
-        return False
+        return ActionResult.ALREADY
     if job.state is not S.READY:
         raise IllegalMove(job_id)
     job.move(Event.HOLD, S.BLOCKED)
     job.due, job.reason = None, "operator"
-    return True
+    return ActionResult.HELD
 
 
-def unhold(model: Model, job_id: str) -> bool:
+def release(model: Model, job_id: str) -> ActionResult:
     job = model.job(job_id)
     if job.state is not S.BLOCKED or job.reason != "operator":
         if job.state is S.BLOCKED or job.state.is_terminal:
             raise IllegalMove(job_id)
-        return False
-    job.move(Event.UNHOLD, S.READY)
+        return ActionResult.ALREADY
+    job.move(Event.OPERATOR_RELEASE, S.READY)
     later = job.not_before > model.now
     job.reason = "retry" if job.attempts > 0 else "delay" if later else "new"
     job.due = 0 if later else job.mark
-    return True
+    return ActionResult.RELEASED
 
 
-def prioritise(model: Model, job_id: str, priority: int) -> bool:
+def set_priority(model: Model, job_id: str, priority: int) -> ActionResult:
     job = model.job(job_id)
     if job.state not in (S.READY, S.BLOCKED, S.SUSPENDED):
         raise IllegalMove(job_id)
     changed = job.priority != priority
     job.priority = priority
-    return changed
+    return ActionResult.CHANGED if changed else ActionResult.ALREADY
 
 
 def move(model: Model, job_id: str, queue: str) -> None:
@@ -115,20 +116,22 @@ def set_queue(model: Model, queue: str, state: str) -> None:
     model.queues[queue] = state
 
 
-def delete(model: Model, job_id: str) -> DeleteResult:
+def delete(model: Model, job_id: str) -> ActionResult:
     job = model.job(job_id)
     if job.state not in (S.RUNNING, S.SUSPENDED) and not job.linked:
         links.forget(model, job)
-        return DeleteResult.DELETED
+        return ActionResult.DELETED
     before, skipped = job.state, model.skipped
-    answer = cancel(model, job_id, force=False, reason="deleted")
-    if answer is CancelResult.REQUESTED or not job.linked or before is S.SUSPENDED:
-        return DeleteResult.REQUESTED
+    cancel(model, job_id, force=False, reason="deleted")
+    if before is S.RUNNING:
+        return ActionResult.REQUESTED
+    if before is S.SUSPENDED:
+        return ActionResult.CANCELLED
     # What is skipped for its sake ends the flow only in a later transaction.
     if links.is_needed(model, job) or model.skipped > skipped:
-        return DeleteResult.NEEDED if before.is_terminal else DeleteResult.REQUESTED
+        return ActionResult.NEEDED if before.is_terminal else ActionResult.CANCELLED
     links.forget(model, job)
-    return DeleteResult.DELETED
+    return ActionResult.DELETED
 
 
 def prune(model: Model, ids: Sequence[str], kept: int) -> int:

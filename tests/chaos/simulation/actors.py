@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import HoldfastError, StorageError
 from holdfast.ids import ids
-from holdfast.model.answers import CancelResult
+from holdfast.model.actions import ActionResult
 from holdfast.model.jobs import JobState
 
 from .tasks import PLANS, QUEUES, note
@@ -123,7 +123,7 @@ class Actors:
         job_id, force = self._dice.choice(self.known), self._dice.random() < 0.2
         answer = await self._app.jobs.acancel(job_id, force=force)
         # One that is ended by force may have been claimed just before, and its handler may begin when that is heard.
-        if answer is CancelResult.CANCELLED and not force:
+        if answer is ActionResult.CANCELLED and not force:
             note("C", job_id)
 
     async def _signal(self) -> None:

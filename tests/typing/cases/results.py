@@ -40,7 +40,7 @@ assert_type(job.result(timeout=1), str)
 assert_type(job.created, bool)
 assert_type(job.state, holdfast.model.JobState)
 assert_type(job.status(), holdfast.model.JobRecord)
-assert_type(job.cancel(), holdfast.model.CancelResult)
+assert_type(job.cancel(), holdfast.model.ActionResult)
 
 assert_type(report.enqueue("may").result(), dict[str, int])
 assert_type(resize.enqueue("a").result(), bytes)

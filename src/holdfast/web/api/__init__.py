@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ..wire.operation import Group
-from . import bulk as bulk
 from . import runs as runs
 from .actions import group as acting
 from .artifacts import group as artifacts

@@ -1,164 +1,101 @@
-"""Operator actions on one job. All are idempotent: repeating one changes nothing and says so."""
+"""Operator actions on jobs, one or many, made from their descriptions. Repeating one changes nothing and says so."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from ...errors import NotFound
-from ...model.actions import AlreadySatisfied
-from ...model.answers import CancelResult, DeleteResult
-from ...shapes.bulk import Acted
+from ...model.actions import Action
+from ...rules.actions import ACTIONS, JobAction, Kind, Parameter
+from ...shapes.bulk import Acted, BulkReport, of_report
 from ...shapes.jobs import of_job
 from ...shapes.steps import Forked
 from ..wire.call import Call
 from ..wire.operation import Group
-from .enqueue import STORABLE, Priority
-from .types import Acting, Name, QueueName, ReasonQuery
+from .enqueue import MOST, STORABLE, Instant, Priority
+from .jobs import Wanted, filter_of
+from .types import Acting, Name, QueueName, ReasonQuery, Seconds
 
 group = Group("Actions", "Operator actions on jobs. `changed` is false if the job was already in that state.")
 
-_UNCHANGED: Final = (CancelResult.FINISHED, CancelResult.MOVED)
-_Epoch: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Many: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1, max_length=MOST)]
+_TYPES: Final[dict[Kind, Any]] = {
+    "flag": bool,
+    "priority": Priority,
+    "queue": QueueName,
+    "name": Name,
+    "number": Annotated[int, msgspec.Meta(ge=0, le=2**53)],
+    "duration": Annotated[float, msgspec.Meta(gt=0, le=86_400)],
+    "delay": Seconds,
+    "instant": Instant,
+}
 
 
-class CancelJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With an `owner` or an `epoch`, only if that run holds the job."""
-
-    force: bool = False
-    owner: Name | None = None
-    epoch: _Epoch | None = None
-
-
-class RetryJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With `fresh`, a durable job runs its recorded steps again."""
-
-    fresh: bool = False
+def _field(one: Parameter, *, required: bool) -> Any:
+    type_ = _TYPES[one.kind]
+    if one.kind == "flag":
+        return one.name, type_, False
+    return (one.name, type_) if required else (one.name, type_ | None, None)
 
 
-class NewPriority(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Higher runs first."""
+def _body(record: JobAction) -> type[msgspec.Struct]:
+    """Make the body of an action: its reason and its parameters."""
+    name = "".join(word.capitalize() for word in record.verb.split("_"))
+    given = [_field(one, required=one.required) for one in record.parameters]
+    lines = [f"`{one.name}`: {one.about}" for one in record.parameters]
+    made = msgspec.defstruct(
+        f"{name}Job", given, bases=(Acting,), frozen=True, forbid_unknown_fields=True, kw_only=True
+    )
+    made.__doc__ = "\n".join(lines) or Acting.__doc__
+    return made
 
-    priority: Priority
+
+def _given(record: JobAction, body: Acting) -> dict[str, Any]:
+    return {one.name: getattr(body, one.name) for one in record.parameters}
 
 
-class MoveJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The target queue."""
+def _offer(record: JobAction) -> None:
+    """Add the operation of an action on one job."""
+    outcomes = ", ".join(f"`{result}`" for result in record.outcomes)
 
-    queue: QueueName
+    async def act(call: Call, job_id: str, body: Acting) -> Acted:
+        return await _act(call, job_id, record, body.reason, **_given(record, body))
+
+    async def remove(call: Call, job_id: str, query: ReasonQuery) -> Acted:
+        return await _act(call, job_id, record, query.reason)
+
+    handler: Any = remove if record.verb is Action.DELETE else act
+    handler.__name__ = f"{record.verb}_job"
+    handler.__doc__ = f"{record.about}\n\nThe outcome is one of {outcomes}."
+    handler.__annotations__ |= {"job_id": Name}
+    if record.verb is Action.DELETE:
+        group.delete("/jobs/{job_id}", needs=record.scope)(handler)
+    else:
+        handler.__annotations__["body"] = _body(record)
+        group.post(f"/jobs/{{job_id}}/{record.slug}", needs=record.scope)(handler)
 
 
-class RevokeLease(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With an `owner` or an `epoch`, only if that run holds the job."""
+async def _act(call: Call, job_id: str, record: JobAction, reason: str, **given: Any) -> Acted:
+    """Return the action's outcome with the job's current state; the job may be gone."""
+    jobs = call.client.jobs
+    result = await jobs.aact(record.verb, job_id, actor=call.actor, reason=reason, **given)
+    try:
+        job = of_job(await jobs.aget(job_id), (), await jobs.ademands(job_id), payload=call.may("payload"))
+    except NotFound:
+        job = None
+    return Acted(changed=result.changes, outcome=result, job=job)
 
-    owner: Name | None = None
-    epoch: _Epoch | None = None
+
+for _record in ACTIONS.values():
+    _offer(_record)
 
 
 class ForkJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The step to start from: its name, `name#2` for the second of that name, or its key."""
 
     from_step: Annotated[str, msgspec.Meta(min_length=1, max_length=512, pattern=STORABLE)]
-
-
-class GrantJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The worker by name, and the seconds until the grant expires."""
-
-    worker: Name
-    expires: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 30.0
-
-
-@group.post("/jobs/{job_id}/cancel", needs="operate")
-async def cancel_job(call: Call, job_id: Name, body: CancelJob) -> Acted:
-    """Cancel a waiting job; ask a running one to stop, or end it now with `force`.
-
-    The outcome is `cancelled`, `requested`, `finished` if it had already finished, or `moved` if another run holds it
-    than the one named.
-    """
-    before = await call.client.jobs.aget(job_id, whole=False)
-    done = await call.client.jobs.acancel(
-        job_id,
-        reason=body.reason or "cancelled",
-        force=body.force,
-        owner=body.owner,
-        epoch=body.epoch,
-        actor=call.actor,
-    )
-    again = done is CancelResult.REQUESTED and before.cancel_at is not None
-    return await _acted(call, job_id, changed=done not in _UNCHANGED and not again, outcome=done)
-
-
-@group.post("/jobs/{job_id}/retry", needs="operate")
-async def retry_job(call: Call, job_id: Name, body: RetryJob) -> Acted:
-    """Run a finished job again: attempts are reset, its history is kept.
-
-    A durable job resumes from its recorded steps. Unchanged if an unfinished job has the same dedupe key.
-    """
-    done = await call.client.jobs.aretry(job_id, fresh=body.fresh, actor=call.actor, reason=body.reason)
-    return await _acted(call, job_id, changed=done, outcome="retried" if done else "key_taken")
-
-
-@group.delete("/jobs/{job_id}", needs="operate")
-async def delete_job(call: Call, job_id: Name, query: ReasonQuery) -> Acted:
-    """Delete a job and its history.
-
-    The outcome is `deleted`; `cancel_requested` if it is running or others depend on it (delete it again after it has
-    finished); `needed` if it belongs to an unfinished flow.
-    """
-    done = await call.client.jobs.adelete(job_id, actor=call.actor, reason=query.reason)
-    if done is DeleteResult.DELETED:
-        return Acted(changed=True, outcome=str(done), job=None)
-    return await _acted(call, job_id, changed=done is not DeleteResult.NEEDED, outcome=done)
-
-
-@group.post("/jobs/{job_id}/run-now", needs="operate")
-async def run_job_now(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Start a job now that is delayed or waits for a retry."""
-    done = await call.client.jobs.arun_now(job_id, actor=call.actor, reason=body.reason)
-    return await _acted(call, job_id, changed=done, outcome="due" if done else "already_due")
-
-
-@group.post("/jobs/{job_id}/priority", needs="operate")
-async def set_priority(call: Call, job_id: Name, body: NewPriority) -> Acted:
-    """Change the priority of a job that has not started."""
-    done = await call.client.jobs.aset_priority(job_id, body.priority, actor=call.actor, reason=body.reason)
-    return await _acted(call, job_id, changed=done, outcome="changed" if done else "already")
-
-
-@group.post("/jobs/{job_id}/move", needs="operate")
-async def move_job(call: Call, job_id: Name, body: MoveJob) -> Acted:
-    """Move a job that has not started to another queue."""
-    done = await call.client.jobs.amove(job_id, body.queue, actor=call.actor, reason=body.reason)
-    return await _acted(call, job_id, changed=done, outcome="moved" if done else "already")
-
-
-@group.post("/jobs/{job_id}/hold", needs="operate")
-async def hold_job(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Keep a waiting job from starting until it is released."""
-    done = await call.client.jobs.ahold(job_id, actor=call.actor, reason=body.reason)
-    return await _acted(call, job_id, changed=done, outcome="held" if done else "already")
-
-
-@group.post("/jobs/{job_id}/release", needs="operate")
-async def release_job(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Release a held job."""
-    done = await call.client.jobs.arelease(job_id, actor=call.actor, reason=body.reason)
-    return await _acted(call, job_id, changed=done, outcome="released" if done else "already")
-
-
-@group.post("/jobs/{job_id}/revoke", needs="operate")
-async def revoke_lease(call: Call, job_id: Name, body: RevokeLease) -> Acted:
-    """Revoke a running job's lease: it is ready again without using an attempt, and its handler is stopped.
-
-    If there is nothing to revoke, the outcome is `no_active_lease`, `different_owner` or `epoch_moved`.
-    """
-    done = await call.client.jobs.arevoke(
-        job_id, owner=body.owner, epoch=body.epoch, actor=call.actor, reason=body.reason
-    )
-    if isinstance(done, AlreadySatisfied):
-        return await _acted(call, job_id, changed=False, outcome=done.reason)
-    return await _acted(call, job_id, changed=True, outcome="revoked")
 
 
 @group.post("/jobs/{job_id}/fork", needs="operate", status=201)
@@ -168,27 +105,48 @@ async def fork_job(call: Call, job_id: Name, body: ForkJob) -> Forked:
     return Forked(id=made.id, forked_from=job_id, from_step=body.from_step)
 
 
-@group.post("/jobs/{job_id}/grant", needs="operate")
-async def grant_job(call: Call, job_id: Name, body: GrantJob) -> Acted:
-    """Reserve a waiting job for one worker; after `expires` seconds any worker may claim it again."""
-    await call.client.jobs.agrant(
-        job_id, worker=body.worker, expires=body.expires, actor=call.actor, reason=body.reason
+_EVERY: Final = {one.name: one for record in ACTIONS.values() for one in record.parameters}
+
+
+class Choice(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An action and the jobs: by `filter`, by `ids`, or `all` of them. The parameters are those of the action."""
+
+    action: Action
+    filter: Wanted | None = None
+    ids: _Many | None = None
+    all: bool = False
+    dry_run: bool = False
+
+
+ManyJobs: Final = msgspec.defstruct(
+    "ManyJobs",
+    [_field(one, required=False) for one in _EVERY.values()],
+    bases=(Choice,),
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+)
+ManyJobs.__doc__ = Choice.__doc__
+
+
+async def act_on_jobs(call: Call, body: Choice) -> BulkReport:
+    """Act on many jobs.
+
+    The jobs are selected once; then each 500 of them are one transaction with its own audit record. With `dry_run`
+    nothing is changed, and the counts are a preview.
+    """
+    report = await call.client.jobs.abulk(
+        body.action,
+        None if body.filter is None else filter_of(call, body.filter),
+        ids=body.ids,
+        all=body.all,
+        dry_run=body.dry_run,
+        actor=call.actor,
+        reason=body.reason,
+        **{name: getattr(body, name) for name in _EVERY},
     )
-    return await _acted(call, job_id, changed=True, outcome="granted")
+    return of_report(report)
 
 
-@group.post("/jobs/{job_id}/withdraw", needs="operate")
-async def withdraw_grant(call: Call, job_id: Name, body: Acting) -> Acted:
-    """Withdraw a grant: any worker may claim the job now."""
-    done = await call.client.jobs.awithdraw(job_id, actor=call.actor, reason=body.reason)
-    return await _acted(call, job_id, changed=done, outcome="withdrawn" if done else "not_granted")
-
-
-async def _acted(call: Call, job_id: str, *, changed: bool, outcome: str) -> Acted:
-    """Return the action's outcome with the job's current state; the job may be gone."""
-    try:
-        jobs = call.client.jobs
-        job = of_job(await jobs.aget(job_id), (), await jobs.ademands(job_id), payload=call.may("payload"))
-    except NotFound:
-        job = None
-    return Acted(changed=changed, outcome=str(outcome), job=job)
+act_on_jobs.__annotations__["body"] = ManyJobs
+group.post("/jobs/actions", needs="operate", bulk=True)(act_on_jobs)

@@ -52,7 +52,7 @@ class FlowCancelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     reason: Reason = ""
 
 
-class MemberReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MemberRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """With `downstream`, its dependents run again too."""
 
     downstream: bool = True
@@ -126,11 +126,11 @@ async def retry_flow(call: Call, flow_id: Name, body: Acting) -> FlowAgain:
     return FlowAgain(id=flow_id, jobs=jobs, changed=bool(jobs))
 
 
-@group.post("/flows/{flow_id}/members/{member}/replay", needs="operate")
-async def replay_member(call: Call, flow_id: Name, member: Name, body: MemberReplay) -> FlowAgain:
+@group.post("/flows/{flow_id}/members/{member}/retry", needs="operate")
+async def retry_member(call: Call, flow_id: Name, member: Name, body: MemberRetry) -> FlowAgain:
     """Run a member again, by name or job id, whatever its outcome."""
     job_id = await _job_of(call, flow_id, member)
-    jobs = await call.client.flows.areplay(
+    jobs = await call.client.flows.aretry_member(
         job_id, downstream=body.downstream, actor=call.actor, reason=body.reason
     )  # fmt: skip
     return FlowAgain(id=flow_id, jobs=jobs, changed=bool(jobs))

@@ -158,7 +158,7 @@ async def get_delivery(call: Call, delivery: Name) -> DeliveryWhole:
     return of_delivery_whole(await call.client.webhooks.adelivery(delivery))
 
 
-@group.post("/deliveries/{delivery}/replay", needs="operate")
-async def replay_delivery(call: Call, delivery: Name, body: Acting) -> Changed:
+@group.post("/deliveries/{delivery}/retry", needs="operate")
+async def retry_delivery(call: Call, delivery: Name, body: Acting) -> Changed:
     """Send a message again with its original id, or now if it is scheduled. Unchanged while it is being sent."""
-    return Changed(changed=await call.client.webhooks.areplay(delivery, actor=call.actor, reason=body.reason))
+    return Changed(changed=await call.client.webhooks.aretry(delivery, actor=call.actor, reason=body.reason))

@@ -7,7 +7,7 @@ from typing import Final
 from ..wire.operation import Group
 from .approvals import group as approvals
 from .audit import group as audit
-from .budget_actions import group as budget_actions
+from .budgets import group as budgets
 from .bulk import group as bulk
 from .enqueue import group as enqueue
 from .errors import group as errors
@@ -16,7 +16,6 @@ from .flows import group as flows
 from .job import group as job
 from .job_actions import group as job_actions
 from .jobs import group as jobs
-from .limit_actions import group as limit_actions
 from .limits import group as limits
 from .login import group as login
 from .outbox import group as outbox
@@ -40,8 +39,7 @@ PAGES: Final[tuple[Group, ...]] = (
     job_actions,
     errors,
     audit,
-    budget_actions,
-    limit_actions,
+    budgets,
     limits,
     queue,
     queues,

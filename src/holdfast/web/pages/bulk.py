@@ -9,14 +9,15 @@ import msgspec
 
 from ...clock import SYSTEM_CLOCK
 from ...errors import InvalidInput
-from ...model.actions import UNCHANGED, Action, ActionResult, BulkReport
+from ...model.actions import Action, BulkReport
 from ...model.answers import JobFilter
-from ...names import check_priority, check_queue
+from ...rules.actions import ACTIONS, JobAction
 from ..search.finding import find_ids
 from ..search.meaning import filter_of, is_exact
 from ..search.query import Search, parse, write
 from ..wire.call import Call
 from ..wire.operation import Group
+from .forms import values_of
 from .frame import Page
 from .jobs import address
 from .templates import iso
@@ -27,8 +28,6 @@ _NAMED: Final = 2_000
 """Up to this many jobs are listed by id in the confirmation, so the action affects only those and can be undone."""
 _MOST: Final = 20_000
 """The maximum number of jobs listed by id where the search checks jobs one by one."""
-_NO_PRIORITY: Final = 32_767
-_ANY_QUEUE: Final = "default"
 
 
 class BulkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,9 +40,16 @@ class BulkForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     filter: str = ""
     confirmed: str = ""
     reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    priority: str = ""
-    to_queue: str = ""
-    force: str = ""
+
+
+_ParameterForm: Final = msgspec.defstruct(
+    "_ParameterForm",
+    [(name, str, "") for name in {one.name: one for record in ACTIONS.values() for one in record.parameters}],
+    bases=(BulkForm,),
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+)
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +70,6 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return {"all": True} if self.all else {"filter": self.wanted}
 
 
-@group.post("/jobs", needs="operate")
 async def act(call: Call, form: BulkForm) -> Page:
     """Show the preview, or with `confirmed` perform the action."""
     search = parse(form.filter)
@@ -76,6 +81,10 @@ async def act(call: Call, form: BulkForm) -> Page:
     meant = await _settled(call, form, search)
     report = await _run(call, form, meant, dry_run=True)
     return Page("bulk.html", _asks(form, search, meant, report, wrong), 422 if wrong and form.confirmed else 200)
+
+
+act.__annotations__["form"] = _ParameterForm
+group.post("/jobs", needs="operate")(act)
 
 
 async def _settled(call: Call, form: BulkForm, search: Search) -> Selection:
@@ -108,41 +117,41 @@ async def _run(call: Call, form: BulkForm, meant: Selection, *, dry_run: bool) -
         dry_run=dry_run,
         actor=call.actor,
         reason=form.reason,
-        priority=_priority(form) if form.action is Action.PRIORITY else None,
-        to_queue=(form.to_queue or _ANY_QUEUE) if form.action is Action.MOVE else None,
-        force=bool(form.force) and form.action is Action.CANCEL,
+        **_given(form, dry_run=dry_run),
     )
 
 
-def _priority(form: BulkForm) -> int:
-    # Placeholder for a missing number; no job has it, so the preview counts all of them.
-    return int(form.priority) if _is_whole(form.priority) else _NO_PRIORITY
-
-
-def _is_whole(text: str) -> bool:
-    return text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 7
+def _given(form: BulkForm, *, dry_run: bool) -> dict[str, Any]:
+    """Return the parameters. A preview does without those that are missing or wrong."""
+    try:
+        return values_of(ACTIONS[form.action], form)
+    except InvalidInput:
+        if dry_run:
+            return {}
+        raise
 
 
 def _lacks(form: BulkForm) -> str:
     """Return the error for a missing or invalid parameter of the action."""
+    record = ACTIONS[form.action]
     try:
-        if form.action is Action.PRIORITY:
-            check_priority(int(form.priority) if _is_whole(form.priority) else form.priority)
-        elif form.action is Action.MOVE:
-            check_queue(form.to_queue)
+        record.order(values_of(record, form))
     except InvalidInput as wrong:
         return str(wrong)
     return ""
 
 
 def _asks(form: BulkForm, search: Search, meant: Selection, report: BulkReport, wrong: str) -> dict[str, Any]:
+    record = ACTIONS[form.action]
     now = iso(SYSTEM_CLOCK.now())
     # Filter by what matched before: jobs that arrived since are not included.
     later = search.until is None and meant.ids is None
     return {
         "page": "jobs",
         "action": str(form.action),
-        "words": ACTIONS[form.action],
+        "record": record,
+        "ask": record.many or record.label,
+        "given": {one.name: getattr(form, one.name) for one in record.parameters},
         "report": report,
         "lines": lines_of(report),
         "ids": ",".join(meant.ids) if meant.ids is not None else "",
@@ -158,12 +167,13 @@ def _asks(form: BulkForm, search: Search, meant: Selection, report: BulkReport, 
 
 
 def _done(form: BulkForm, search: Search, report: BulkReport) -> dict[str, Any]:
-    changed = [job_id for job_id, fate in report.by_id.items() if fate not in UNCHANGED]
-    undo: Undo | None = undo_of(form.action, search.queue) if changed and report.changed == len(changed) else None
+    record = ACTIONS[form.action]
+    changed = [job_id for job_id, result in report.by_id.items() if result.changes]
+    undo = undo_of(record, search.queue) if changed and report.changed == len(changed) else None
     return {
         "page": "jobs",
         "action": str(form.action),
-        "words": ACTIONS[form.action],
+        "record": record,
         "report": report,
         "lines": lines_of(report),
         "undo": undo,
@@ -174,70 +184,26 @@ def _done(form: BulkForm, search: Search, report: BulkReport) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """The texts of an action: the verb, the past tense, and an explanation."""
-
-    ask: str
-    done: str
-    about: str
-    danger: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Undo:
     """The action that undoes another."""
 
     action: Action
     label: str
-    to_queue: str = ""
-
-
-ACTIONS: Final = {
-    Action.RETRY: Words("Retry", "Retried", "The jobs run again from their first attempt; their history is kept."),
-    Action.CANCEL: Words("Cancel", "Cancelled", "Waiting jobs end now; running jobs are asked to stop."),
-    Action.DELETE: Words(
-        "Delete", "Deleted", "The jobs and their history are removed. This cannot be undone.", danger=True
-    ),
-    Action.RUN_NOW: Words("Run now", "Started", "Delayed and retrying jobs start as soon as a worker is free."),
-    Action.PRIORITY: Words("Change the priority of", "Changed the priority of", "Higher runs first."),
-    Action.MOVE: Words("Move", "Moved", "The jobs wait in the target queue for its workers."),
-    Action.HOLD: Words("Hold", "Held", "The jobs do not start until they are released."),
-    Action.RELEASE: Words("Release", "Released", "Held jobs can start again when they are due."),
-}
-
-FATES: Final = {
-    ActionResult.RETRIED: "run again",
-    ActionResult.NOT_REQUEUED: "not retried: an unfinished job has the same dedupe key",
-    ActionResult.CANCELLED: "are cancelled",
-    ActionResult.REQUESTED: "are running and are asked to stop",
-    ActionResult.FINISHED: "have already finished",
-    ActionResult.DELETED: "are deleted",
-    ActionResult.DUE: "start as soon as a worker is free",
-    ActionResult.ALREADY_DUE: "are already due",
-    ActionResult.CHANGED: "get the new priority",
-    ActionResult.MOVED: "move to the target queue",
-    ActionResult.HELD: "are held",
-    ActionResult.RELEASED: "are released",
-    ActionResult.ALREADY: "are already in that state",
-    ActionResult.NOT_ALLOWED: "are unchanged: their state does not allow it",
-    ActionResult.MISSING: "no longer exist",
-}
-
-_UNDOES: Final = {
-    Action.HOLD: Undo(Action.RELEASE, "Undo: release them"),
-    Action.RELEASE: Undo(Action.HOLD, "Undo: hold them again"),
-    Action.CANCEL: Undo(Action.RETRY, "Undo: run them again"),
-}
+    queue: str = ""
 
 
 def lines_of(report: BulkReport) -> list[tuple[int, str, bool]]:
     """Return the number of jobs per outcome with its text, and whether it is a change; changes first."""
-    lines = [(n, FATES[fate], fate not in UNCHANGED) for fate, n in report.fates.items() if n]
+    record = ACTIONS[report.action]
+    lines = [(n, record.outcome(result).of(n), result.changes) for result, n in report.fates.items() if n]
     return sorted(lines, key=lambda line: (not line[2], -line[0]))
 
 
-def undo_of(action: Action, queue: str | None) -> Undo | None:
+def undo_of(record: JobAction, queue: str | None) -> Undo | None:
     """Return the action that undoes this one; None if there is none. `queue` is where all jobs were before."""
-    if action is Action.MOVE and queue is not None:
-        return Undo(Action.MOVE, f"Undo: move them back to {queue}", queue)
-    return _UNDOES.get(action)
+    if record.undo is None:
+        return None
+    action, label = record.undo
+    if action is Action.MOVE:
+        return None if queue is None else Undo(action, f"Undo: {label.format(queue=queue)}", queue)
+    return Undo(action, f"Undo: {label}")

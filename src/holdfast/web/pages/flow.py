@@ -139,7 +139,7 @@ class CancelForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True)
     policy: CancelPolicy = CancelPolicy.CANCEL_ALL
 
 
-class ReplayForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MemberForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The job to run again, by id; `alone` leaves its dependents unchanged."""
 
     job: str
@@ -192,9 +192,9 @@ async def retry(call: Call, flow_id: str, form: ActForm) -> Done | Page:
     return Done(below("flows", flow_id), f"{_members(len(jobs))} again.")
 
 
-@group.post("/flows/{flow_id}/replay", needs="operate")
+@group.post("/flows/{flow_id}/retry-member", needs="operate")
 @_told
-async def replay(call: Call, flow_id: str, form: ReplayForm) -> Done | Page:
+async def retry_member(call: Call, flow_id: str, form: MemberForm) -> Done | Page:
     """Run a job again, whatever its outcome, and its dependents."""
     there = below("flows", flow_id)
     if not form.confirmed:
@@ -205,7 +205,7 @@ async def replay(call: Call, flow_id: str, form: ReplayForm) -> Done | Page:
     member = await call.client.jobs.aget(form.job, whole=False)
     if member.flow != flow_id:
         return Done(there, f"Job {form.job} is not part of this flow.", ok=False)
-    jobs = await call.client.flows.areplay(
+    jobs = await call.client.flows.aretry_member(
         form.job, downstream=not form.alone, actor=call.actor, reason=form.reason
     )  # fmt: skip
     return Done(there, f"{_members(len(jobs))} again." if jobs else "Already running.", ok=bool(jobs))

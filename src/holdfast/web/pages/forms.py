@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import wraps
 from typing import Annotated, Any
 
 import msgspec
 
 from ...errors import BeyondScope, Conflict, HoldfastError, InvalidInput, NotFound
+from ...rules.actions import JobAction, Parameter
 from ...rules.durations import check_span
 from ..wire.call import Call
 from .frame import Done, Page
@@ -54,6 +56,34 @@ def ask(call: Call, form: ActForm, *, title: str, text: str, go: str, back: str,
     kept = [(name, value) for name, value in given.items() if value and name not in ("reason", "confirmed")]
     shows = {"title": title, "text": text, "go": go, "reason": "optional", "danger": False, "page": "", **more}
     return Page("confirm.html", {**shows, "to": call.request.url.path, "fields": kept, "back": mount + back})
+
+
+def values_of(record: JobAction, form: object) -> dict[str, object]:
+    """Parse the parameters of an action from the texts of a form."""
+    return {one.name: _value(one, getattr(form, one.name, "")) for one in record.parameters}
+
+
+def _value(one: Parameter, text: str) -> object:
+    what = one.label or one.name
+    match one.kind:
+        case "flag":
+            return bool(text)
+        case "priority" | "number":
+            return number_of(what, text)
+        case "duration" | "delay":
+            return span_of(what, text)
+        case "instant":
+            return _instant(what, text) if text.strip() else None
+        case _:
+            return text or None
+
+
+def _instant(what: str, text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidInput(f"{what} is {text!r}; give a date and a time, such as 2026-03-01T06:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def span_of(what: str, text: str) -> float | None:

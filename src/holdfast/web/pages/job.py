@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -13,12 +13,13 @@ import msgspec
 
 from ...clock import SYSTEM_CLOCK
 from ...errors import HoldfastError
+from ...model.actions import Action
 from ...model.audit import AuditRecord
 from ...model.jobs import Attempt, JobRecord, JobState
 from ...model.steps import Step
 from ...model.streams import Frame
 from ...model.values import in_brief, is_reference
-from ...rules.bulk import HELD
+from ...rules.actions import ACTIONS, HELD, Confirm, JobAction, Look, Parameter
 from ...rules.explain import Explanation
 from ...shapes.jobs import error_line, error_of
 from ...shapes.values import decoded
@@ -66,7 +67,7 @@ async def shows(call: Call, job_id: str, query: JobQuery, **more: Any) -> dict[s
         "tab": query.tab,
         "tabs": _tabs(call, job, path, len(attempts)),
         "label": label_of(job, now),
-        "acts": acts_of(job, now),
+        "acts": acts_of(job),
         "ended": job.state.is_terminal,
         "progress": progress,
         "took": took(job, now),
@@ -166,58 +167,69 @@ _OUTCOMES: Final = {
     "cancelled": "was cancelled",
     "released": "released (worker shut down)",
 }
-_DONE_BY: Final = {
-    "job.retry": ("ready", "Retried"),
-    "job.cancel": ("cancelled", "Cancelled"),
-    "job.run_now": ("ready", "Started early"),
-    "job.hold": ("blocked", "Held"),
-    "job.release": ("ready", "Released"),
-    "job.priority": ("ready", "Priority changed"),
-    "job.move": ("ready", "Moved to another queue"),
-    "job.revoke": ("ready", "Lease revoked"),
+_DONE_BY: Final = {f"job.{record.verb}": (record.state, record.past) for record in ACTIONS.values()} | {
     "job.resume": ("running", "Resumed"),
     "job.answer": ("running", "Answered"),
-    "job.replay": ("ready", "Replayed"),
     "job.fork": ("ready", "Forked"),
-    "job.grant": ("ready", "Granted to one worker"),
-    "job.withdraw": ("ready", "Grant withdrawn"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An action that makes sense for a job now, as a button, an item of the menu, or a form in it."""
+
+    label: str
+    slug: str
+    symbol: str
+    tone: str = ""
+    confirm: Confirm | None = None
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    inputs: tuple[tuple[Parameter, object], ...] = ()
+    """The fields of a form, each with its current value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acts:
     """The actions available on a job in its current state."""
 
-    retry: bool = False
-    run_now: bool = False
-    hold: bool = False
-    release: bool = False
-    cancel: bool = False
-    revoke: bool = False
-    reorder: bool = False
-    """Its priority and queue can be changed."""
-    delete: bool = False
+    buttons: list[Offer]
+    menu: list[Offer]
     resume: bool = False
 
 
-def acts_of(job: JobRecord, now: int) -> Acts:
+def acts_of(job: JobRecord) -> Acts:
     """Return the actions that make sense now. The state may change before one is performed; the page then says so."""
-    state = job.state
-    if state.is_terminal:
-        return Acts(retry=True, delete=True)
-    if state is JobState.RUNNING:
-        return Acts(cancel=True, revoke=True)
-    if state is JobState.SUSPENDED:
-        return Acts(cancel=True, resume=True)
-    held = state is JobState.BLOCKED and job.reason == HELD
-    return Acts(
-        run_now=state is JobState.READY and job.not_before > now,
-        hold=state is JobState.READY,
-        release=held,
-        cancel=True,
-        reorder=True,
-        delete=True,
+    look = Look(
+        job.id, job.state, job.queue, 0, job.due, job.reason, job.generation, None, False,
+        priority=job.priority, owner=job.owner, epoch=job.epoch, not_before=job.not_before,
+    )  # fmt: skip
+    buttons: list[Offer] = []
+    menu: list[Offer] = []
+    for record in ACTIONS.values():
+        if record.place != "nowhere" and record.offered(look):
+            offer = _offer(record, job)
+            (menu if record.place == "menu" or offer.inputs else buttons).append(offer)
+            menu += [_variant(record, one) for one in record.parameters if one.item and one.only in (None, job.state)]
+    return Acts(buttons, menu, resume=job.state is JobState.SUSPENDED)
+
+
+def _offer(record: JobAction, job: JobRecord) -> Offer:
+    asked = [one for one in record.parameters if one.required or one.name in record.one_of]
+    again = record.verb is Action.RETRY and job.state is JobState.SUCCEEDED
+    return Offer(
+        "Run again" if again else record.label,
+        record.slug,
+        record.symbol,
+        "danger" if record.confirm and record.confirm.danger else "main" if record.place == "main" else "",
+        record.confirm,
+        inputs=tuple((one, getattr(job, one.name, "")) for one in asked),
     )
+
+
+def _variant(record: JobAction, one: Parameter) -> Offer:
+    """Return an action with one of its flags."""
+    tone = "danger" if one.confirm and one.confirm.danger else ""
+    return Offer(one.item, record.slug, record.symbol, tone, one.confirm, {one.name: "yes"})
 
 
 def timeline_of(

@@ -3,54 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Annotated, Any
 
 import msgspec
 
 from ...errors import Conflict, HoldfastError, InvalidInput
-from ...model.actions import ActionResult, Revoked
-from ...model.answers import CancelResult, DeleteResult
+from ...model.actions import ActionResult
+from ...rules.actions import ACTIONS, Confirm, JobAction
 from ...tasks.options import CallOptions
 from ..api.enqueue import task_of
 from ..search.meaning import tags_of
 from ..wire.call import Call
 from ..wire.operation import Group
+from .forms import Act, ActForm, Word, sentence, values_of
 from .frame import Done, Page
 from .job import JobQuery, shows
 from .templates import job_path
 
 group = Group("Job actions", kind="page")
-
-Act = Callable[..., Awaitable[Done | Page]]
-
-
-class ActForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An action with its reason, and whether the user has confirmed it."""
-
-    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    confirmed: str = ""
-
-
-class CancelForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With `force` a running job ends immediately."""
-
-    force: str = ""
-
-
-class RetryForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """With `fresh` its recorded steps run again too."""
-
-    fresh: str = ""
-
-
-class PriorityForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    priority: int
-
-
-class MoveForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    to_queue: str
 
 
 class ForkForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -67,114 +38,42 @@ def told(act: Act) -> Act:
         try:
             return await act(call, job_id, **given)
         except (Conflict, InvalidInput) as refused:
-            return Done(job_path(job_id), _sentence(str(refused)), ok=False)
+            return Done(job_path(job_id), sentence(str(refused)), ok=False)
 
     return telling
 
 
-@group.post("/jobs/{job_id}/cancel", needs="operate")
-@told
-async def cancel(call: Call, job_id: str, form: CancelForm) -> Done | Page:
-    """Cancel the job, or ask it to stop."""
-    if not form.confirmed:
-        return _asks(job_id, "cancel", "Cancel this job?", "A running job is asked to stop.", "Cancel the job", form)
-    reason = form.reason or "cancelled"
-    answer = await call.client.jobs.acancel(job_id, reason=reason, force=bool(form.force), actor=call.actor)
-    say = {
-        CancelResult.CANCELLED: "Cancelled.",
-        CancelResult.REQUESTED: "Asked to stop. If it succeeds within its grace period, that still counts.",
-        CancelResult.FINISHED: "The job had already finished; nothing changed.",
-        CancelResult.MOVED: "Another worker runs it now; nothing changed.",
-    }[answer]
-    return Done(job_path(job_id), say, ok=answer in (CancelResult.CANCELLED, CancelResult.REQUESTED))
+def _offer(record: JobAction) -> None:
+    """Add the page of an action: it asks, if the action has a question, and then acts."""
 
+    async def act(call: Call, job_id: str, form: ActForm) -> Done | Page:
+        asked = next((one.confirm for one in record.parameters if one.confirm and getattr(form, one.name)), None)
+        if (confirm := asked or record.confirm) and not form.confirmed:
+            return _asks(job_id, record, confirm, form)
+        given = values_of(record, form)
+        result = await call.client.jobs.aact(record.verb, job_id, actor=call.actor, reason=form.reason, **given)
+        say = f"The job {record.outcome(result).text}."
+        if result is ActionResult.DELETED:
+            return Done("/jobs", f"{say[:-1]}: {job_id}.")
+        return Done(job_path(job_id), say, ok=result.changes)
 
-@group.post("/jobs/{job_id}/retry", needs="operate")
-@told
-async def retry(call: Call, job_id: str, form: RetryForm) -> Done | Page:
-    """Run a finished job again."""
-    again = await call.client.jobs.aretry(job_id, fresh=bool(form.fresh), actor=call.actor, reason=form.reason)
-    if not again:
-        return Done(job_path(job_id), "Not retried: an unfinished job has the same dedupe key.", ok=False)
-    return Done(
-        job_path(job_id),
-        "The job runs again, with its attempts reset." + (" All its steps run again." if form.fresh else ""),
+    act.__name__ = record.verb
+    act.__doc__ = record.about
+    form = msgspec.defstruct(
+        f"{record.label.replace(' ', '')}Form",
+        [(one.name, Word, "") for one in record.parameters],
+        bases=(ActForm,),
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
     )
+    act.__annotations__["form"] = form
+    group.post(f"/jobs/{{job_id}}/{record.slug}", needs=record.scope)(told(act))
 
 
-@group.post("/jobs/{job_id}/run-now", needs="operate")
-@told
-async def run_now(call: Call, job_id: str, form: ActForm) -> Done | Page:
-    """Make the job due now."""
-    done = await call.client.jobs.arun_now(job_id, actor=call.actor, reason=form.reason)
-    return _said(job_id, done, "The job is due and starts as soon as a worker is free.", "The job was already due.")
-
-
-@group.post("/jobs/{job_id}/hold", needs="operate")
-@told
-async def hold(call: Call, job_id: str, form: ActForm) -> Done | Page:
-    """Keep the job from starting."""
-    done = await call.client.jobs.ahold(job_id, actor=call.actor, reason=form.reason)
-    return _said(job_id, done, "Held: the job does not start until it is released.", "The job was already held.")
-
-
-@group.post("/jobs/{job_id}/release", needs="operate")
-@told
-async def release(call: Call, job_id: str, form: ActForm) -> Done | Page:
-    """Release a held job."""
-    done = await call.client.jobs.arelease(job_id, actor=call.actor, reason=form.reason)
-    return _said(job_id, done, "Released.", "The job was not held; nothing changed.")
-
-
-@group.post("/jobs/{job_id}/delete", needs="operate")
-@told
-async def delete(call: Call, job_id: str, form: ActForm) -> Done | Page:
-    """Delete the job and its history."""
-    if not form.confirmed:
-        text = "The job and its history are removed. This cannot be undone."
-        return _asks(job_id, "delete", "Delete this job?", text, "Delete the job", form, danger=True)
-    answer = await call.client.jobs.adelete(job_id, actor=call.actor, reason=form.reason)
-    if answer is DeleteResult.DELETED:
-        return Done("/jobs", f"Job {job_id} deleted.")
-    if answer is DeleteResult.REQUESTED:
-        return Done(
-            job_path(job_id), "The job was cancelled or asked to stop instead. Delete it after it has finished."
-        )
-    return Done(job_path(job_id), "Other jobs depend on it, so it is kept until its flow has finished.", ok=False)
-
-
-@group.post("/jobs/{job_id}/priority", needs="operate")
-@told
-async def priority(call: Call, job_id: str, form: PriorityForm) -> Done | Page:
-    """Change its priority."""
-    done = await call.client.jobs.aset_priority(job_id, form.priority, actor=call.actor, reason=form.reason)
-    return _said(job_id, done, f"Priority set to {form.priority}.", "The job already has that priority.")
-
-
-@group.post("/jobs/{job_id}/move", needs="operate")
-@told
-async def move(call: Call, job_id: str, form: MoveForm) -> Done | Page:
-    """Move the job to another queue."""
-    job = await call.client.jobs.aget(job_id, whole=False)
-    if job.queue == form.to_queue:
-        return _said(job_id, False, "", "The job is already in that queue.")
-    report = await call.client.jobs.abulk(
-        "move", ids=[job_id], to_queue=form.to_queue, actor=call.actor, reason=form.reason
-    )
-    done = report.by_id.get(job_id) is ActionResult.MOVED
-    return _said(job_id, done, f"Moved to {form.to_queue}.", f"The job is {job.state} and can no longer be moved.")
-
-
-@group.post("/jobs/{job_id}/revoke", needs="operate")
-@told
-async def revoke(call: Call, job_id: str, form: ActForm) -> Done | Page:
-    """Revoke the lease of its worker."""
-    if not form.confirmed:
-        text = "Whatever its worker still does is ignored. The job is ready again, without using an attempt."
-        return _asks(job_id, "revoke", "Revoke the lease?", text, "Revoke the lease", form)
-    answer = await call.client.jobs.arevoke(job_id, actor=call.actor, reason=form.reason)
-    done = isinstance(answer, Revoked)
-    return _said(job_id, done, "Lease revoked.", "No worker holds a lease on it; nothing changed.")
+for _record in ACTIONS.values():
+    if _record.place != "nowhere":
+        _offer(_record)
 
 
 @group.post("/jobs/{job_id}/fork", needs="operate")
@@ -187,11 +86,7 @@ async def fork(call: Call, job_id: str, form: ForkForm) -> Done | Page:
     )
 
 
-def _said(job_id: str, done: bool, say: str, otherwise: str) -> Done:
-    return Done(job_path(job_id), say if done else otherwise, ok=done)
-
-
-def _asks(job_id: str, act: str, title: str, text: str, go: str, form: ActForm, *, danger: bool = False) -> Page:
+def _asks(job_id: str, record: JobAction, confirm: Confirm, form: ActForm) -> Page:
     """Return the confirmation page for browsers without script."""
     given = [(name, value) for name, value in msgspec.structs.asdict(form).items() if value and name != "reason"]
     return Page(
@@ -199,20 +94,16 @@ def _asks(job_id: str, act: str, title: str, text: str, go: str, form: ActForm, 
         {
             "page": "jobs",
             "job_id": job_id,
-            "title": title,
-            "text": text,
-            "to": job_path(job_id, act),
+            "title": confirm.title,
+            "text": confirm.text,
+            "to": job_path(job_id, record.slug),
             "fields": given,
-            "go": go,
+            "go": record.label,
             "reason": "optional",
-            "danger": danger,
+            "danger": confirm.danger,
             "back": job_path(job_id),
         },
     )
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 _Text = Annotated[str, msgspec.Meta(max_length=900_000)]

@@ -18,7 +18,7 @@ from ...model.answers import LATER
 from ...model.jobs import JobRecord, JobState
 from ...model.stats import QueueStats
 from ...names import check_name
-from ...rules.bulk import HELD
+from ...rules.actions import ACTIONS, HELD
 from ...shapes.jobs import error_line
 from ...shapes.values import decoded
 from ..search.finding import Found, find
@@ -169,6 +169,7 @@ def _shows(
         "newer": None,
         "newest": None,
         "known": KNOWN,
+        "actions": [record for record in ACTIONS.values() if record.in_bulk],
     }
 
 

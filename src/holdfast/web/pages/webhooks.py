@@ -274,15 +274,15 @@ async def delete(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     return Done("/webhooks", "Endpoint deleted.")
 
 
-@group.post("/webhooks/{endpoint}/replay", needs="operate")
+@group.post("/webhooks/{endpoint}/retry", needs="operate")
 @_told
-async def replay(call: Call, endpoint: str, form: DeliveryForm) -> Done | Page:
+async def retry(call: Call, endpoint: str, form: DeliveryForm) -> Done | Page:
     """Send a message again with its original id, or now if it is scheduled."""
     there = f"{below('webhooks', endpoint)}?delivery={form.delivery}"
     found = await call.client.webhooks.adelivery(form.delivery)
     if found.endpoint != endpoint:
         return Done(below("webhooks", endpoint), "That message belongs to another endpoint.", ok=False)
-    done = await call.client.webhooks.areplay(form.delivery, actor=call.actor, reason=form.reason)
+    done = await call.client.webhooks.aretry(form.delivery, actor=call.actor, reason=form.reason)
     say = "Sending again, with its original id." if done else "Already due or being sent."
     return Done(there, say, ok=done)
 

@@ -83,10 +83,10 @@ async def resolve_page(tx: Tx, rounds: int = 1) -> int:
     return done
 
 
-async def replayed(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> None:
-    """Reopen the flows of replayed jobs; each job waits again for those of its upstreams that also run again.
+async def retried(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> None:
+    """Reopen the flows of retried jobs; each job waits again for those of its upstreams that also run again.
 
-    A `forgiven` job waits even for upstreams that ended otherwise than required, until an operator replays those.
+    A `forgiven` job waits even for upstreams that ended otherwise than required, until an operator retries those.
     """
     if ids:
         hops = _hops(await tx.all(sql.take_hops, ids=as_list(ids)))

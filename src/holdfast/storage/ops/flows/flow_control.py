@@ -79,33 +79,31 @@ async def retry_flow(tx: Tx, flow_id: str, *, actor: str = "", reason: str = "")
     _require_settled(found.flow)
     seen = [flows.Seen(one.id, _is_retried(one), one.state is JobState.SKIPPED, _join(one)) for one in found.members]
     wanted = flows.to_retry(seen, [(Edge(e.upstream, e.downstream, e.policy), e.met) for e in found.edges])
-    chosen = await _replay(tx, wanted, forgiven=())
+    chosen = await _retry(tx, wanted, forgiven=())
     await audit(tx, actor=actor, action="flow.retry", target=flow_id, reason=reason, after={"members": len(chosen)})
     return chosen
 
 
-async def replay_member(
-    tx: Tx, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = ""
-) -> list[str]:
+async def retry_member(tx: Tx, job_id: str, *, downstream: bool = True, actor: str = "", reason: str = "") -> list[str]:
     """Run a finished member again, and with `downstream` all finished ones that wait for it, directly or not."""
     job = await get_job(tx, job_id)
     if job.flow is None:
         raise IllegalMove(f"job {job_id} is not a member of a flow; retry the job itself")
     if not job.state.is_terminal:
         raise IllegalMove(
-            f"job {job_id} is {job.state}; only a finished job can be replayed; wait for its end, or cancel it first"
+            f"job {job_id} is {job.state}; only a finished job can be retried; wait for its end, or cancel it first"
         )
     found = await flow_graph(tx, job.flow)
     _require_settled(found.flow)
     after = _finished_after(job_id, found) if downstream else set[str]()
-    chosen = await _replay(tx, {job_id, *after}, forgiven=[job_id])
+    chosen = await _retry(tx, {job_id, *after}, forgiven=[job_id])
     if job_id not in chosen:
         raise IllegalMove(
-            f"job {job_id} was replayed {job.generation} times already, or another job holds its dedupe key; "
+            f"job {job_id} was retried {job.generation} times already, or another job holds its dedupe key; "
             "enqueue a new one"
         )
     target, change = job.flow, {"member": job_id, "members": len(chosen)}
-    await audit(tx, actor=actor, action="flow.replay", target=target, reason=reason, after=change)
+    await audit(tx, actor=actor, action="flow.retry_member", target=target, reason=reason, after=change)
     return chosen
 
 
@@ -177,27 +175,27 @@ async def _after_cancel(tx: Tx, flow_id: str, ended: Sequence[str]) -> None:
     tx.ring(HOPS)
 
 
-async def _replay(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> list[str]:
+async def _retry(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> list[str]:
     """Start a new generation of these; return those for which that was possible."""
     if not ids:
         return []
     await tx.one(sql.lock_members, ids=as_list(ids))
     done: list[str] = []
     for start in range(0, len(ids), PAGE):
-        done += await _replay_page(tx, sorted(ids)[start : start + PAGE])
+        done += await _retry_page(tx, sorted(ids)[start : start + PAGE])
     await values.drop(tx, done, "result")
-    await dependency_resolution.replayed(tx, done, forgiven=[id for id in forgiven if id in done])
+    await dependency_resolution.retried(tx, done, forgiven=[id for id in forgiven if id in done])
     return done
 
 
-async def _replay_page(tx: Tx, ids: Sequence[str]) -> list[str]:
+async def _retry_page(tx: Tx, ids: Sequence[str]) -> list[str]:
     rows = {row[0]: row for row in await tx.all(sql.look_at_jobs, ids=as_list(ids))}
     keyless: list[Params] = [{"id": id} for id, row in rows.items() if _held(row) is None]
-    again = await tx.each(sql.replay_each, keyless, max_generation=MAX_GENERATION) if keyless else []
+    again = await tx.each(sql.retry_each, keyless, max_generation=MAX_GENERATION) if keyless else []
     done = [str(row["id"]) for row, changed in zip(keyless, again, strict=True) if changed]
     for id, row in rows.items():
         if (held := _held(row)) is not None:
-            changed = await tx.one(sql.replay_job, id=id, max_generation=MAX_GENERATION, held=held)
+            changed = await tx.one(sql.retry_job, id=id, max_generation=MAX_GENERATION, held=held)
             done += [id] if changed else []
     await lower_tallies(tx, [(rows[id][2], rows[id][1]) for id in done])
     for queue in {rows[id][2] for id in done}:

@@ -29,8 +29,8 @@ from .endings import encode_callback
 from .flow_control import cancel_flow as cancel_flow
 from .flow_control import cancel_page as cancel_page
 from .flow_control import cancelled_members as cancelled_members
-from .flow_control import replay_member as replay_member
 from .flow_control import retry_flow as retry_flow
+from .flow_control import retry_member as retry_member
 from .flow_control import set_join as set_join
 from .flow_reads import flow_counts as flow_counts
 from .flow_reads import flow_ends as flow_ends

@@ -1,7 +1,7 @@
 """Delete expired data, a page at a time: finished jobs with their history, results, closed windows, old records.
 
 Pages are chosen on a snapshot and deleted under guards that repeat the choice, so concurrent pruning does no harm and
-a job that was replayed in between stays. Only the time of a job's end counts, never that of its creation.
+a job that was retried in between stays. Only the time of a job's end counts, never that of its creation.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ....rules.lifecycle import MAX_GENERATION
 from ...port import Tx
 from ...statements import sql
 from ..audit import audit
-from ..jobs import bulk
+from ..jobs import actions
 from ..jobs.counting import count_jobs
 from ..tenants import counts as counts_of
 
@@ -75,7 +75,7 @@ async def drain(
     if apply and rows:
         order = Order(Action.RETRY, only_states=("failed",), only_queue=queue, only_tenant=tenant)
         ids = [row[0] for row in rows]
-        fates = await bulk.apply(tx, ids, order, actor=actor, reason=reason, target=f"outbox={name}")
+        fates = await actions.apply(tx, ids, order, actor=actor, reason=reason, target=f"outbox={name}")
         left = sum(fate is not ActionResult.RETRIED for fate in fates.values())
         kinds = dict(sorted(by_kind.items()))
         said = {"action": "outbox.drain", "target": name, "reason": reason}

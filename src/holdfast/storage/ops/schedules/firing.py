@@ -18,7 +18,7 @@ from ....rules.cron import UnknownZone
 from ....rules.schedules import Due, due_ticks, job_of, next_tick, ticks_between
 from ...port import Tx, Value
 from ...statements import sql
-from ..jobs.control import cancel
+from ..jobs.actions import cancel
 from ..jobs.enqueue import enqueue
 from ..jobs.queries import clock
 from .schedules import APP, Operator, hold_schedule

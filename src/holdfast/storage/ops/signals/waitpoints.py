@@ -1,7 +1,7 @@
 """Waitpoints: where a signal may arrive, each with a token that needs no other permission.
 
 A token is written from the waitpoint's row whenever it is requested, and stored nowhere. Whether a waitpoint is open
-also depends on its job: one whose job has ended, or was replayed since, accepts nothing.
+also depends on its job: one whose job has ended, or was retried since, accepts nothing.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ async def _with_token(tx: Tx, found: Waitpoint) -> Opened:
 
 
 async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Opened:
-    """Reopen a waitpoint whose job was replayed. Received signals are in the mailbox or journal; others may come."""
+    """Reopen a waitpoint whose job was retried. Received signals are in the mailbox or journal; others may come."""
     kid, secret = await keys.signing_key(tx)
     row = await tx.one(sql.reopen_waitpoint, id=found.id, kid=kid, expires=expires, generation=generation)
     assert row is not None

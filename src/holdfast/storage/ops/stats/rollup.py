@@ -78,7 +78,7 @@ async def roll(tx: Tx, minute: int) -> Rolled:
 
 
 async def put(tx: Tx, rolled: Rolled) -> None:
-    """Store what was rolled. A minute is never lowered: jobs it counted may have been deleted or replayed since."""
+    """Store what was rolled. A minute is never lowered: jobs it counted may have been deleted or retried since."""
     if rolled.queues:
         await tx.each(sql.put_metric, rolled.queues)
     if rolled.tasks:

@@ -17,7 +17,7 @@ from ....rules.lifecycle import MAX_GENERATION
 from ....rules.webhooks import ATTEMPTS
 from ...port import Row, Tx
 from ...statements import sql
-from ..jobs import control
+from ..jobs import actions
 from ..jobs.enqueue import enqueue, enqueue_keyless
 from ..jobs.queries import attempts_of
 from .endpoints import get, scope_of
@@ -71,27 +71,27 @@ async def delivery(tx: Tx, delivery_id: str, tenant: str | None) -> Delivery:
     return delivery_of(row, tuple(tries))
 
 
-async def replay(tx: Tx, delivery_id: str, tenant: str | None) -> bool:
+async def retry(tx: Tx, delivery_id: str, tenant: str | None) -> bool:
     """Send a message again under its own id, or now if it is pending; False where it is being sent."""
     state = (await _delivery(tx, delivery_id, tenant))[6]
     if state == "running":
         return False
     if state in ("ready", "blocked"):
-        return await control.run_now(tx, delivery_id)
-    return await control.replay(tx, delivery_id)
+        return await actions.run_now(tx, delivery_id)
+    return await actions.retry(tx, delivery_id)
 
 
 async def recover(tx: Tx, endpoint_id: str, since: int, n: int) -> list[str]:
     """Send again the deliveries given up since then; return which."""
     rows = await tx.all(sql.failed_deliveries, endpoint=endpoint_id, since=since, most=MAX_GENERATION, n=n)
-    return [job_id for (job_id,) in rows if await control.replay(tx, job_id)]
+    return [job_id for (job_id,) in rows if await actions.retry(tx, job_id)]
 
 
 async def cancel_page(tx: Tx, endpoint_id: str) -> int:
     """Cancel some pending deliveries before their endpoint is deleted; return how many."""
     rows = await tx.all(sql.waiting_deliveries, endpoint=endpoint_id, n=PAGE)
     for (job_id,) in rows:
-        await control.cancel(tx, job_id, reason="the endpoint was deleted")
+        await actions.cancel(tx, job_id, reason="the endpoint was deleted")
     return len(rows)
 
 

@@ -1,17 +1,13 @@
-"""Operator actions on leases: list expired ones, revoke one, declare a worker dead."""
+"""Expired leases, and workers that an operator declares dead."""
 
 from __future__ import annotations
 
 from ....errors import NotFound
-from ....model.actions import AlreadySatisfied, Held, Lease, Revoked
-from ....model.jobs import JobState
-from ....model.outcomes import Finish, Released
+from ....model.actions import Lease
 from ....model.workers import Rescue
 from ...port import Tx
 from ...statements import sql
 from ..audit import audit, was_audited
-from ..jobs.finishing import settle
-from ..jobs.queries import get_job
 from . import workers
 
 DEAD = "worker.dead"
@@ -20,27 +16,6 @@ DEAD = "worker.dead"
 async def expired_leases(tx: Tx, *, tenant: str | None = None, after: str = "", limit: int = 100) -> list[Lease]:
     """Return jobs whose worker is dead or has missed its lease, by id, after the last id of the last page."""
     return [Lease(*row) for row in await tx.all(sql.expired_leases, tenant=tenant, after=after, n=limit)]
-
-
-async def revoke(tx: Tx, job_id: str, held: Held, *, actor: str, reason: str) -> Revoked | AlreadySatisfied:
-    """Take a running job from its worker: it is ready again under a new epoch, without using an attempt."""
-    # Locked first: its owner may be about to record how it ended.
-    await tx.one(sql.lock_job, id=job_id)
-    job = await get_job(tx, job_id)
-    if job.state is not JobState.RUNNING or job.owner is None:
-        return AlreadySatisfied("no_active_lease")
-    if why := held.misfit(job.owner, job.epoch):
-        return AlreadySatisfied(why)
-    (row,) = await settle(tx, job.owner, [Finish(job_id, job.epoch, Released("revoked"))], by_owner=False)
-    assert row is not None
-    # Its worker checks at once which jobs it still owns.
-    tx.ring("cancel")
-    tx.ring("finished")
-    before = {"owner": job.owner, "epoch": job.epoch}
-    await audit(
-        tx, actor=actor, action="job.revoke", target=job_id, reason=reason, before=before, after={"state": row[0]}
-    )
-    return Revoked(row[0], job.epoch + 1)
 
 
 async def mark_dead(tx: Tx, worker_id: str, *, actor: str, reason: str) -> Rescue | None:

@@ -29,7 +29,7 @@ update holdfast_job
    and (due = 0 or state = 'blocked' and reason not in ('dependencies', 'budget_exhausted', 'quota', 'route'))
 returning queue;
 
--- name: replay_job
+-- name: retry_job
 -- A new generation: attempts from zero, history kept, no stale result, no deadline that has passed. A live twin keeps the
 -- dedupe key.
 update holdfast_job
@@ -64,4 +64,17 @@ returning queue;
 
 -- name: move_job
 update holdfast_job set queue = :queue, route = :route where id = :id and state in ('ready', 'blocked')
+returning queue;
+
+-- name: reschedule_job
+-- A held job stays held; its release then looks at the new time.
+update holdfast_job
+   set not_before = coalesce(cast(:at as bigint), :now + cast(:delay as bigint)),
+       rank = coalesce(cast(:at as bigint), :now + cast(:delay as bigint)),
+       due = case when state = 'blocked' then null
+                  when coalesce(cast(:at as bigint), :now + cast(:delay as bigint)) > :now then 0
+                  when suspect = 1 then 3 else 1 end,
+       reason = case when state = 'blocked' then reason when attempts > 0 then 'retry'
+                     when coalesce(cast(:at as bigint), :now + cast(:delay as bigint)) > :now then 'delay' else 'new' end
+ where id = :id and (state = 'ready' or state = 'blocked' and reason = 'operator')
 returning queue;

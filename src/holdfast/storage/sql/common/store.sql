@@ -148,7 +148,7 @@ select job.id from holdfast_job as job
 select id from holdfast_job where due = 2 and lane is null limit :n;
 
 -- name: waiting_though_cancelled
--- Only a running job may have a cancel requested: any other ends at once, and nothing brings it back but a replay.
+-- Only a running job may have a cancel requested: any other ends at once, and nothing brings it back but a retry.
 select id from holdfast_job where cancel_at is not null and finished_at is null and state <> 'running' limit :n;
 
 -- name: incomplete_ends

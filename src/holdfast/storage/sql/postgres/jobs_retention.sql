@@ -1,7 +1,7 @@
 -- These differ in how a list is passed. Rows that another transaction has locked wait for the next round.
 
 -- name: lock_prunable
--- Checks again that the end is final: since they were chosen one may have been replayed, and a dedupe window that is
+-- Checks again that the end is final: since they were chosen one may have been retried, and a dedupe window that is
 -- still open refers to its job, as do a flow that has not ended and a job that waits.
 select id, queue, state from holdfast_job as job
  where id = any(array(select json_array_elements_text(:ids::json))) and finished_at <= :now - :kept

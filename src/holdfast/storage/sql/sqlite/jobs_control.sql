@@ -14,14 +14,36 @@ select id, state, queue, route, due, reason, generation,
                         where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null) else 0 end,
        case when linked = 1 then
             exists (select 1 from holdfast_flow as f
-                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else 0 end, tenant, priority
+                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else 0 end, tenant, priority,
+       owner, epoch, cancel_at is not null, not_before,
+       exists (select 1 from holdfast_grant as granted where granted.job_id = job.id)
   from holdfast_job as job where id in (select value from json_each(:ids)) order by id;
+
+-- name: lock_and_look
+-- One job. The write lock is held.
+select id, state, queue, route, due, reason, generation,
+       case when dedupe_key is not null then tenant || char(31) || dedupe_scope || char(31) || dedupe_key end,
+       case when dedupe_key is not null then
+            exists (select 1 from holdfast_job as twin
+                     where twin.dedupe_held = job.tenant || char(31) || job.dedupe_scope || char(31) || job.dedupe_key
+                       and twin.id <> job.id) else 0 end,
+       linked,
+       case when linked = 1 then
+            exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
+            or exists (select 1 from holdfast_edge as e join holdfast_job as waiter on waiter.id = e.downstream
+                        where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null) else 0 end,
+       case when linked = 1 then
+            exists (select 1 from holdfast_flow as f
+                     where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else 0 end, tenant, priority,
+       owner, epoch, cancel_at is not null, not_before,
+       exists (select 1 from holdfast_grant as granted where granted.job_id = job.id)
+  from holdfast_job as job where id = :id;
 
 -- name: lock_jobs
 -- The write lock is held.
 select count(:ids);
 
--- name: replay_each
+-- name: retry_each
 -- Keyless jobs only: a key may be taken meanwhile, which is checked one by one.
 update holdfast_job
    set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,

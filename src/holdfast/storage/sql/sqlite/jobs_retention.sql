@@ -1,7 +1,7 @@
 -- These differ in how a list is passed, and only Postgres has rows that others may have locked.
 
 -- name: lock_prunable
--- Checks again that the end is final: since they were chosen one may have been replayed, and a dedupe window that is
+-- Checks again that the end is final: since they were chosen one may have been retried, and a dedupe window that is
 -- still open refers to its job, as do a flow that has not ended and a job that waits.
 select id, queue, state from holdfast_job
  where id in (select value from json_each(:ids)) and finished_at <= :now - :kept
