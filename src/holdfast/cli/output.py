@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import click
@@ -16,10 +16,11 @@ from rich.text import Text
 
 from ..model.artifacts import Artifact
 from ..model.jobs import Attempt, Demands, JobRecord
+from ..model.values import decoded as decoded
+from ..model.values import instant_of
 from ..model.workers import Worker
 from ..shapes.jobs import error_line as error_line
 from ..shapes.jobs import of_job, of_job_brief, with_artifacts
-from ..shapes.values import decoded as decoded
 from ..shapes.workers import of_worker
 
 _WIDE: Final = 400
@@ -101,12 +102,10 @@ def cell(value: object) -> Text:
     return Text(text, STATE_STYLES.get(text, ""))
 
 
-def instant(micros: int | None, *, exact: bool = True) -> str | None:
+def instant(at: datetime | int | None, *, exact: bool = True) -> str | None:
     """Format a time in ISO 8601 and UTC, with microseconds for programs and seconds for people."""
-    if micros is None:
-        return None
-    at = datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
-    return _text(at, exact=exact)
+    shown = instant_of(at) if isinstance(at, int) else at
+    return None if shown is None else _text(shown, exact=exact)
 
 
 def _text(at: datetime, *, exact: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""Signals, the waitpoints where they arrive, and the keys that sign a waitpoint's token."""
+"""Signals, and the waitpoints where they arrive."""
 
 from __future__ import annotations
 
@@ -91,19 +91,6 @@ def name_of(id: str) -> tuple[str, str]:
     """Return the job and the name of such an id; the name is "" for a waitpoint's id."""
     job_id, _, name = id.partition(",")
     return job_id, name
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key without its secret. Instants are microseconds."""
-
-    kid: str
-    state: Literal["active", "retired", "revoked"]
-    created_at: int
-    valid_until: int | None
-    """A retired key verifies its signatures until then."""
-    fingerprint: str
-    """The beginning of the secret's hash, to see whether two stores have the same."""
 
 
 OnTimeout = Literal["fail", "cancel", "expire", "resume", "escalate"]

@@ -13,8 +13,8 @@ from ..model.budgets import Budget as BudgetRecord
 from ..model.budgets import BudgetLine as LineRecord
 from ..model.budgets import Quota as QuotaRecord
 from ..model.budgets import Spent as SpentRecord
+from ..model.values import Instant, instant_of
 from .bulk import Changed
-from .values import Instant, instant_of
 
 
 class BudgetLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..model.events import Event as EventRecord
-from .values import instant_of
+from ..model.values import instant_of
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,15 +9,14 @@ from typing import Any, Final
 import msgspec
 
 from ..model.answers import Count as CountRecord
-from ..model.artifacts import Artifact as ArtifactRecord
+from ..model.artifacts import Artifact
 from ..model.jobs import Attempt as AttemptRecord
 from ..model.jobs import Demands, JobRecord, JobState
+from ..model.values import Withheld, decoded, instant_of, seconds_of
 from ..rules.explain import Explanation as ExplanationRecord
 from ..rules.redaction import redact
 from ..rules.routing import Reason as ReasonRecord
 from ..rules.webhooks import origin_of, own_tags
-from .artifacts import Artifact, of_artifact
-from .values import Withheld, decoded, instant_of, seconds_of
 
 _NONE: Final = Demands()
 
@@ -149,9 +148,9 @@ def of_job(
     )
 
 
-def with_artifacts(job: Job, found: Sequence[ArtifactRecord], *, payload: bool = True) -> JobWithArtifacts:
+def with_artifacts(job: Job, found: Sequence[Artifact], *, payload: bool = True) -> JobWithArtifacts:
     """A job and its artifacts. Without `payload` their hashes are withheld."""
-    artifacts = [of_artifact(one, payload=payload) for one in found]
+    artifacts = [one if payload else msgspec.structs.replace(one, sha256=None) for one in found]
     return JobWithArtifacts(**msgspec.structs.asdict(job), artifacts=artifacts)
 
 

@@ -12,8 +12,8 @@ from ..model.queues import QueueState
 from ..model.routing import Stranded as StrandedRecord
 from ..model.stats import LABELS
 from ..model.stats import QueueStats as StatsRecord
+from ..model.values import decoded, seconds_of
 from .bulk import Changed
-from .values import decoded, seconds_of
 
 
 class QueueBrief(msgspec.Struct, frozen=True, kw_only=True):

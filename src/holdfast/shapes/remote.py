@@ -9,7 +9,7 @@ import msgspec
 
 from ..model.remote import Beaten, Finished, LeasedJob, Registered, Waited
 from ..model.signals import Opened
-from .values import instant_of
+from ..model.values import instant_of
 
 
 class WorkerRegistered(msgspec.Struct, frozen=True, kw_only=True):

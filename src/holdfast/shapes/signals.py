@@ -9,7 +9,7 @@ import msgspec
 
 from ..model.signals import Pending, Sent
 from ..model.signals import ReceivedSignal as ReceivedSignalRecord
-from .values import decoded, instant_of
+from ..model.values import decoded, instant_of
 
 
 class SignalSent(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from ..model.stats import Latency as LatencyRecord
 from ..model.stats import LimitStats as LimitRecord
 from ..model.stats import OperationStats as OperationRecord
 from ..model.stats import TaskStats as TaskRecord
-from .values import Instant, instant_of
+from ..model.values import Instant, instant_of
 
 
 class WorstMinute(msgspec.Struct, frozen=True, kw_only=True):

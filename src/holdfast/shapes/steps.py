@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from ..model.steps import Step as StepRecord
-from .values import Withheld, decoded, instant_of
+from ..model.values import Withheld, decoded, instant_of
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

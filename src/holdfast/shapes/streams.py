@@ -12,7 +12,7 @@ from ..model.streams import Frame as FrameRecord
 from ..model.streams import Progress as ProgressRecord
 from ..model.streams import StreamPage
 from ..model.streams import Summary as SummaryRecord
-from .values import instant_of
+from ..model.values import instant_of
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):

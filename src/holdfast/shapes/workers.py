@@ -8,9 +8,9 @@ from ..clock import SECOND
 from ..model.actions import Buried as BuriedRecord
 from ..model.stats import Vitals
 from ..model.stats import WorkerStats as StatsRecord
+from ..model.values import Instant, instant_of
 from ..model.workers import Worker as WorkerRecord
 from .bulk import Changed
-from .values import Instant, instant_of
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,12 +10,11 @@ import msgspec
 
 from ...client.budgets import Budgets
 from ...shapes.budgets import Budget, BudgetChanged, JobSpent, Spent, of_budget, of_job_spent, of_spent
-from ...shapes.bulk import Changed
-from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Group
-from .types import Acting, Cursor, Name, PageSize, Reason
+from .paging import Page, part, place_at
+from .types import Acting, Changed, Cursor, Name, PageSize, Reason
 
 group = Group(
     "Budgets", "Limits on spending of tokens, money or anything else, and the amounts spent. Amounts are exact."
@@ -84,7 +83,7 @@ async def list_budgets(call: Call, query: TenantListing) -> Page[Budget]:
     """List the budgets with their spending."""
     after: Any = None if query.after is None else place_at(query.after, 2)
     found = await _budgets(call, query.tenant).alist(after=after, limit=query.limit)
-    return part(found, query.limit, of_budget, lambda one: (one.tenant, one.name))
+    return part([of_budget(one) for one in found], query.limit, lambda one: (one.tenant, one.name))
 
 
 @group.get("/budgets/{name}", needs="read")

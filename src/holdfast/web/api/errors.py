@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.values import Instant
 from ...names import check_instant
-from ...shapes.pages import Page, whole
 from ...shapes.stats import ErrorGroup, ErrorWhole, of_error, of_error_whole
-from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
+from .paging import Page, whole
 from .types import Name, PageSize
 
 group = Group("Errors", "Errors grouped by task, exception and stack trace.")
@@ -30,7 +30,9 @@ async def list_errors(call: Call, query: ErrorQuery) -> Page[ErrorGroup]:
     Workers update the counts every few seconds.
     """
     since = None if query.since is None else check_instant("since", query.since)
-    return whole(await call.client.errors.alist(task=query.task, since=since, limit=query.limit), of_error)
+    return whole(
+        [of_error(one) for one in await call.client.errors.alist(task=query.task, since=since, limit=query.limit)]
+    )
 
 
 @group.get("/errors/{fingerprint}", needs="read")

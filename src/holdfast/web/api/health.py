@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from ...model.values import instant_of
 from ...shapes.stats import Health, Live, Status, Trouble
-from ...shapes.values import instant_of
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
 from .health_checks import Finding, check_up, unreachable

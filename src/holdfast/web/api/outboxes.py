@@ -11,10 +11,10 @@ from ...errors import ConfigError, NotFound
 from ...model.outbox import Outgoing
 from ...shapes.jobs import AcceptedMany
 from ...shapes.outbox import Drain, Due, Outbox, of_drain, of_outbox
-from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group
 from .enqueue import MOST
+from .paging import Page, whole
 from .types import Acting, Name, Reason, Seconds
 
 group = Group("Outboxes", "Events waiting for delivery to their destination.")
@@ -49,7 +49,7 @@ class DrainWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 @group.get("/outboxes", needs="read")
 async def list_outboxes(call: Call) -> Page[Outbox]:
     """List the outboxes that have entries."""
-    return whole(await call.client.outbox.alist(), of_outbox)
+    return whole([of_outbox(one) for one in await call.client.outbox.alist()])
 
 
 @group.post("/outboxes/{name}/events", needs="publish", status=201, bulk=True)

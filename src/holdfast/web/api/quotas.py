@@ -9,12 +9,11 @@ from msgspec import UNSET, UnsetType
 
 from ...client.quotas import Quotas
 from ...shapes.budgets import Admittance, Quota, QuotaChanged, of_admission, of_quota
-from ...shapes.bulk import Changed
-from ...shapes.pages import Page, part, place_at
 from ..wire.call import Call
 from ..wire.operation import Group
 from .budgets import TenantAndReason, TenantListing, TenantQuery
-from .types import LONGEST, Count, Name, Reason
+from .paging import Page, part, place_at
+from .types import LONGEST, Changed, Count, Name, Reason
 
 group = Group("Quotas", "Cluster-wide limits per time window, and concurrency.")
 
@@ -41,7 +40,7 @@ async def list_quotas(call: Call, query: TenantListing) -> Page[Quota]:
     """List the quotas with their use."""
     after: Any = None if query.after is None else place_at(query.after, 2)
     found = await _quotas(call, query.tenant).alist(after=after, limit=query.limit)
-    return part(found, query.limit, of_quota, lambda one: (one.tenant, one.name))
+    return part([of_quota(one) for one in found], query.limit, lambda one: (one.tenant, one.name))
 
 
 @group.get("/quotas/{name}", needs="read")

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 
 from ...errors import InvalidInput
+from ...model.artifacts import Artifact
 from ...model.remote import MOST_FRAMES, FrameDraft
 from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout
-from ...shapes.artifacts import Artifact, of_artifact
-from ...shapes.pages import Page, whole
 from ...shapes.remote import (  # fmt: skip
     RunSpent,
     RunWaited,
@@ -23,6 +22,7 @@ from ...shapes.remote import (  # fmt: skip
 )
 from ...shapes.steps import Step, of_step
 from ..wire.call import Call
+from .paging import Page, whole
 from .types import Name, Seconds
 from .work import Handle, group, leases_of
 
@@ -177,15 +177,13 @@ async def store_artifact(call: Call, body: NewArtifact) -> Artifact:
     if (body.text is None) is (body.base64 is None):
         raise InvalidInput("give an artifact's content either as text or as base64, not both")
     data = body.text if body.base64 is None else _bytes(body.base64)
-    return of_artifact(
-        await leases_of(call).aartifact(body.handle, body.name, data, content_type=body.content_type)
-    )  # fmt: skip
+    return await leases_of(call).aartifact(body.handle, body.name, data, content_type=body.content_type)
 
 
 @group.post("/work/steps", needs="work")
 async def read_steps(call: Call, body: OfRun) -> Page[Step]:
     """List the steps recorded by the job's runs, in order."""
-    return whole(await leases_of(call).asteps(body.handle), of_step)
+    return whole([of_step(one) for one in await leases_of(call).asteps(body.handle)])
 
 
 @group.post("/work/steps/record", needs="work")

@@ -8,8 +8,7 @@ import msgspec
 
 from ...model.schedules import Missed, Overlap
 from ...model.schedules import Schedule as Record
-from ...shapes.bulk import Changed
-from ...shapes.pages import Page, part, place_at, whole
+from ...model.values import Instant
 from ...shapes.schedules import (
     Backfill,
     NextRuns,
@@ -23,11 +22,11 @@ from ...shapes.schedules import (
     of_schedule,
     of_tick,
 )
-from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
 from .enqueue import task_of
-from .types import Acting, Listing, Name, PageSize, QueueName, Reason, ReasonQuery, Seconds
+from .paging import Page, part, place_at, whole
+from .types import Acting, Changed, Listing, Name, PageSize, QueueName, Reason, ReasonQuery, Seconds
 
 group = Group("Schedules", "Recurring jobs.")
 
@@ -101,7 +100,7 @@ async def list_schedules(call: Call, query: Listing) -> Page[Schedule]:
         found = [one for one in found if one.name > last]
     found = sorted(found, key=lambda one: one.name)[: query.limit]
     payload = call.may("payload")
-    return part(found, query.limit, lambda one: of_schedule(one, payload=payload), lambda one: (one.name,))
+    return part([of_schedule(one, payload=payload) for one in found], query.limit, lambda one: (one.name,))
 
 
 @group.post("/schedules", needs="operate", status=201, small=False)
@@ -175,7 +174,7 @@ async def backfill_schedule(call: Call, name: Name, body: BackfillWanted) -> Bac
 @group.get("/schedules/{name}/ticks", needs="read")
 async def list_ticks(call: Call, name: Name, query: TickQuery) -> Page[Tick]:
     """List the latest runs, each with its job."""
-    return whole(await call.client.schedules.aticks(name, query.limit), of_tick)
+    return whole([of_tick(one) for one in await call.client.schedules.aticks(name, query.limit)])
 
 
 @group.get("/schedules/{name}/next", needs="read")

@@ -8,12 +8,12 @@ import msgspec
 
 from ...errors import InvalidToken
 from ...rules.signals import LONGEST
-from ...shapes.pages import Page, part, place_at
 from ...shapes.signals import ReceivedSignal, Resumed, SignalSent, Waitpoint, of_pending, of_received, of_sent
 from ..guard.throttle import Throttle, caller_of
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Group
+from .paging import Page, part, place_at
 from .types import Listing, Name, Reason
 
 group = Group("Signals", "Signals to waiting jobs, and the waitpoints that receive them.")
@@ -94,7 +94,7 @@ async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
     """
     after = place_at(query.after)[0] if query.after else ""
     found = await call.client.signals.apending(query.job, tenant=query.tenant, after=after, limit=query.limit)
-    return part(found, query.limit, of_pending, lambda one: (one.id,))
+    return part([of_pending(one) for one in found], query.limit, lambda one: (one.id,))
 
 
 @group.get("/jobs/{job_id}/signals", needs="read")
@@ -104,7 +104,7 @@ async def list_signals(call: Call, job_id: Name, query: Listing) -> Page[Receive
     found = await call.client.signals.areceived(job_id, before=before, limit=query.limit)
     if not found:
         await call.client.jobs.aget(job_id, whole=False)
-    return part(found, query.limit, of_received, lambda one: (str(one.seq),))
+    return part([of_received(one) for one in found], query.limit, lambda one: (str(one.seq),))
 
 
 @group.post("/jobs/{job_id}/resume", needs="operate", small=False)

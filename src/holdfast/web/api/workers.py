@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 
 from ...errors import NotFound
-from ...shapes.pages import Page, whole
 from ...shapes.workers import Buried, Worker, of_buried, of_worker
 from ..wire.call import Call
 from ..wire.operation import Group
+from .paging import Page, whole
 from .types import Name
 
 group = Group("Workers", "The processes that run jobs.")
@@ -27,7 +27,7 @@ class Death(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 @group.get("/workers", needs="read")
 async def list_workers(call: Call) -> Page[Worker]:
     """List the registered workers, oldest first."""
-    return whole(await call.whole(_WHAT).workers.alist(), of_worker)
+    return whole([of_worker(one) for one in await call.whole(_WHAT).workers.alist()])
 
 
 @group.get("/workers/{worker_id}", needs="read")

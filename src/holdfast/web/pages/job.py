@@ -17,11 +17,10 @@ from ...model.audit import AuditRecord
 from ...model.jobs import Attempt, JobRecord, JobState
 from ...model.steps import Step
 from ...model.streams import Frame
-from ...model.values import in_brief, is_reference
+from ...model.values import decoded, in_brief, is_reference, micros_of
 from ...rules.bulk import HELD
 from ...rules.explain import Explanation
 from ...shapes.jobs import error_line, error_of
-from ...shapes.values import decoded
 from ..search.meaning import fingerprint_of, tags_of, took
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -284,7 +283,7 @@ def tone_of(one: Attempt) -> str:
 
 def _record(one: AuditRecord) -> dict[str, Any]:
     state, what = _DONE_BY.get(one.action, ("ready", one.action))
-    return _item(state, f"{what} by {one.actor}", one.at, note=one.reason or None)
+    return _item(state, f"{what} by {one.actor}", micros_of(one.at), note=one.reason or None)
 
 
 def _item(state: str, what: str, at: int, **more: Any) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from ...errors import InvalidInput, NotFound
 from ...model.answers import LATER
 from ...model.jobs import JobRecord, JobState
 from ...model.stats import QueueStats
+from ...model.values import decoded
 from ...names import check_name
 from ...rules.bulk import HELD
 from ...shapes.jobs import error_line
-from ...shapes.values import decoded
 from ..search.finding import Found, find
 from ..search.meaning import tags_of, took
 from ..search.query import KNOWN, NOTHING, BadSearch, Search, parse, write
