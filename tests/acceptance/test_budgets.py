@@ -110,7 +110,7 @@ def _reader(app: holdfast.App) -> Iterator[list[Decimal]]:
 
 
 def _excess(budget: Budget) -> list[Decimal]:
-    return [line.spent + line.reserved - line.limit for line in budget.lines if line.limit is not None]
+    return [line.spent + line.reserved - line.limit for line in budget.dimensions if line.limit is not None]
 
 
 def _unfinished(app: holdfast.App) -> int:

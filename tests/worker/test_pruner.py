@@ -315,7 +315,7 @@ async def test_what_is_deleted_on_success_is_counted_first(shop: Shop) -> None:
     await pruning.run_once()
     assert await left(shop) == []
     (minute,) = await shop.app.stats.athroughput(1)
-    assert (minute.counts["succeeded"], minute.latencies["total"].count) == (2, 2)
+    assert (minute.per_minute["succeeded"], minute.worst_minute["total"].count) == (2, 2)
 
 
 @live

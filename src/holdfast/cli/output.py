@@ -18,10 +18,8 @@ from ..model.artifacts import Artifact
 from ..model.jobs import Attempt, Demands, JobRecord
 from ..model.values import decoded as decoded
 from ..model.values import instant_of
-from ..model.workers import Worker
 from ..shapes.jobs import error_line as error_line
 from ..shapes.jobs import of_job, of_job_brief, with_artifacts
-from ..shapes.workers import of_worker
 
 _WIDE: Final = 400
 STATE_STYLES: Final = {
@@ -64,9 +62,9 @@ def json_line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=_text)
 
 
-def plain(shape: msgspec.Struct) -> dict[str, Any]:
-    """Return a shape of the HTTP API as `print_json` takes it."""
-    found: dict[str, Any] = msgspec.to_builtins(shape, builtin_types=(datetime,))
+def plain(thing: object) -> dict[str, Any]:
+    """Return an object as `print_json` takes it; the same JSON as over HTTP."""
+    found: dict[str, Any] = msgspec.to_builtins(thing, builtin_types=(datetime,))
     return found
 
 
@@ -120,7 +118,3 @@ def job_brief(job: JobRecord) -> dict[str, Any]:
 def job_whole(job: JobRecord, attempts: list[Attempt], demands: Demands, artifacts: list[Artifact]) -> dict[str, Any]:
     """Return a job with all its details."""
     return plain(with_artifacts(of_job(job, attempts, demands), artifacts))
-
-
-def worker_data(worker: Worker) -> dict[str, Any]:
-    return plain(of_worker(worker))

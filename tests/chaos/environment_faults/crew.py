@@ -61,7 +61,7 @@ class Crew(Fleet):
 
 
 def _alive(app: holdfast.App) -> list[str]:
-    return [worker.id for worker in app.workers.list() if worker.state == "alive" and not worker.is_expired]
+    return [worker.id for worker in app.workers.list() if worker.state == "alive"]
 
 
 def unfinished(app: holdfast.App) -> int:

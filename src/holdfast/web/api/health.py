@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal, TypeAlias
 
-from ...model.values import instant_of
-from ...shapes.stats import Health, Live, Status, Trouble
+import msgspec
+
+from ...model.values import Instant, instant_of
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
 from .health_checks import Finding, check_up, unreachable
 
 group = Group("Health", "Health checks for process managers and load balancers. No token needed; no secrets shown.")
+
+Status: TypeAlias = Literal["ok", "degraded", "down"]
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem. `code` does not change between versions; `message` is for people."""
+
+    code: str
+    message: str
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of the whole, and the problems found."""
+
+    status: Status
+    reasons: list[Trouble]
+    checked_at: Instant
+    last_delivery: Instant | None = None
+    """When an outbox entry or a webhook was last delivered, if ever."""
+    last_poll: Instant | None = None
+    """When an inventory last answered this process; of several, the one that answered longest ago."""
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
 
 
 @group.get("/health/live", needs="nothing")
