@@ -114,7 +114,7 @@ def _excess(budget: Budget) -> list[Decimal]:
 
 
 def _unfinished(app: holdfast.App) -> int:
-    return sum(count.jobs for count in app.jobs.counts() if count.label not in ("succeeded", "failed"))
+    return sum(count.jobs for count in app.jobs.counts() if count.state not in ("succeeded", "failed"))
 
 
 _OVER = """

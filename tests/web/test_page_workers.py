@@ -97,7 +97,7 @@ def test_those_that_live_come_first_and_figures_count_them_alone() -> None:
     stats = [_stats("a"), _stats("b")]
     rows = rows_of([_worker("a", "lost"), _worker("b")], stats, [])
     assert [(row.worker.name, row.state) for row in rows] == [("b", "alive"), ("a", "lost")]
-    shown = shows(rows, [Stranded(1, "mail", "j", "no_worker", "nobody")], [])
+    shown = shows(rows, [Stranded("mail", "j", "no_worker", "nobody")], [])
     assert (shown["live"], shown["lost"], shown["slots"], shown["rss"]) == (1, 1, 2, 100)
     assert shown["stranded_queues"] == 1
 

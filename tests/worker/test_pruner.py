@@ -190,7 +190,7 @@ async def test_great_numbers_are_counted_for_those_who_ask(shop: Shop, monkeypat
     await ended(shop, 0, 2, 4)
     await pruner(shop).run_once()
     (count,) = await shop.app.jobs.acounts()
-    assert (count.label, count.jobs, count.estimated) == ("succeeded", 3, True)
+    assert (count.state, count.jobs, count.estimated) == ("succeeded", 3, True)
     shop.clock.advance(7 * DAY)
     await pruner(shop).run_once()
     assert await shop.store.aread(Op(counting.count_jobs)) == []

@@ -145,7 +145,7 @@ def check_workers(workers: Sequence[WorkerInfo]) -> Iterator[Check]:
 
 def check_stranded(stranded: Sequence[Stranded]) -> Iterator[Check]:
     for item in stranded:
-        first = f"{item.job_id} and others like it: " if item.job_id else ""
+        first = f"{item.job} and others like it: " if item.job else ""
         yield Check("queues", "note", f"{item.queue}: {first}{item.text}")
 
 

@@ -87,7 +87,7 @@ class Spent:
     changed: bool
     again: bool
     """True if the same key was recorded before; nothing was changed."""
-    crossed: tuple[Crossed, ...] = ()
+    crossed: tuple[Crossed, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from .values import Instant
+
 MAX_SIGNALS: Final = 10_000
 """Per job, over its whole life."""
 MAX_WAITPOINTS: Final = 10_000
@@ -35,9 +37,9 @@ class Sent:
     seq: int
     """Its number in the job's mailbox."""
     effect: Literal["stored", "resumed"]
-    again: bool = False
+    again: bool
     """It had been accepted before, under the same key; nothing was changed."""
-    waits_for: tuple[str, ...] = ()
+    waits_for: tuple[str, ...]
     """The names that the job waits for, if this is not one of them: the signal is kept for a later wait."""
 
 
@@ -49,7 +51,7 @@ class ReceivedSignal:
     name: str
     waitpoint: str | None
     source: str
-    at: int
+    at: Instant
     taken_by: str | None
 
 
@@ -168,7 +170,7 @@ class Opened:
     """A waitpoint as its job gets it. The token is made from the row each time and is not stored."""
 
     id: str
+    job_id: str
     name: str
     token: str
-    expires_at: int
-    job_id: str
+    expires_at: Instant

@@ -183,7 +183,7 @@ class _Drainer:
     async def limit(self) -> None:
         """Claim no more jobs than are due now."""
         counts = await self._store.aread(Op(queries.count_jobs))
-        self._limit = sum(c.jobs for c in counts if c.label == "ready" and c.queue in self._routes.queues)
+        self._limit = sum(c.jobs for c in counts if c.state == "ready" and c.queue in self._routes.queues)
 
     async def _register(self) -> None:
         spec = introduction(self.id, self._settings, self._routes.queues, self._tasks)

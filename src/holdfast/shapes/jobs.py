@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from ..model.answers import Count as CountRecord
 from ..model.artifacts import Artifact
 from ..model.jobs import Attempt as AttemptRecord
 from ..model.jobs import Demands, JobRecord, JobState
@@ -231,15 +230,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[Reason]
 
 
-class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs of a queue in a state; "delayed" are ready jobs whose time has not come."""
-
-    queue: str
-    state: str
-    jobs: int
-    estimated: bool
-
-
 def of_reason(reason: ReasonRecord) -> Reason:
     return Reason(code=reason.code, text=reason.text)
 
@@ -247,10 +237,6 @@ def of_reason(reason: ReasonRecord) -> Reason:
 def of_explanation(found: ExplanationRecord) -> Explanation:
     reasons = [of_reason(reason) for reason in found.reasons]
     return Explanation(id=found.job.id, state=found.job.state, reasons=reasons)
-
-
-def of_count(count: CountRecord) -> Count:
-    return Count(queue=count.queue, state=count.label, jobs=count.jobs, estimated=count.estimated)
 
 
 _LONGEST_MESSAGE: Final = 500

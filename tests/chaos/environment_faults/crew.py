@@ -65,7 +65,7 @@ def _alive(app: holdfast.App) -> list[str]:
 
 
 def unfinished(app: holdfast.App) -> int:
-    return sum(count.jobs for count in app.jobs.counts() if count.label in ("ready", "delayed", "running", "waiting"))
+    return sum(count.jobs for count in app.jobs.counts() if count.state in ("ready", "delayed", "running", "waiting"))
 
 
 @contextmanager

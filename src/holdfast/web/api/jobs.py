@@ -7,18 +7,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from ...clock import SECOND
-from ...model.answers import JobFilter
+from ...model.answers import Count, JobFilter
 from ...model.jobs import JobState
 from ...names import CREATOR_BYTES, TAG_BYTES, check_instant
 from ...shapes.jobs import (
     Attempt,
-    Count,
     Explanation,
     JobBrief,
     JobWithArtifacts,
     Outcome,
     of_attempt,
-    of_count,
     of_explanation,
     of_job,
     of_job_brief,
@@ -132,7 +130,7 @@ async def count_jobs(call: Call) -> Page[Count]:
 
     Large numbers of finished jobs are estimated, and marked so.
     """
-    return whole([of_count(one) for one in await call.client.jobs.acounts()])
+    return whole(await call.client.jobs.acounts())
 
 
 @group.get("/jobs/{job_id}", needs="read")

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from ...client.queues import QueueView
 from ...errors import InvalidInput
 from ...model.queues import QueueSettings as Record
+from ...model.routing import Stranded
 from ...model.stats import QueueStats
 from ...rules.retry import RetryPolicy
 from ...shapes.queues import (
@@ -18,11 +19,9 @@ from ...shapes.queues import (
     QueueBrief,
     QueueMoved,
     QueueSet,
-    Stranded,
     of_queue,
     of_queue_brief,
     of_queue_settings,
-    of_stranded,
 )
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -58,7 +57,7 @@ async def list_queues(call: Call) -> Page[QueueBrief]:
 @group.get("/stranded", needs="read")
 async def list_stranded(call: Call) -> Page[Stranded]:
     """List the ready jobs that no live worker can run, by reason."""
-    return whole([of_stranded(one) for one in await call.whole("jobs that no worker can run").queues.astranded()])
+    return whole(await call.whole("jobs that no worker can run").queues.astranded())
 
 
 @group.get("/queues/{queue}", needs="read")

@@ -10,14 +10,12 @@ import msgspec
 from ...errors import InvalidInput
 from ...model.artifacts import Artifact
 from ...model.remote import MOST_FRAMES, FrameDraft
-from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout
+from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout, Opened
 from ...shapes.remote import (  # fmt: skip
     RunSpent,
     RunWaited,
     StreamEnd,
     SummaryVersion,
-    WaitpointOpened,
-    of_opened,
     of_waited,
 )
 from ...shapes.steps import Step, of_step
@@ -193,12 +191,11 @@ async def record_step(call: Call, body: NewStep) -> Step:
 
 
 @group.post("/work/waitpoint", needs="work")
-async def open_waitpoint(call: Call, body: NewWaitpoint) -> WaitpointOpened:
+async def open_waitpoint(call: Call, body: NewWaitpoint) -> Opened:
     """Open a waitpoint with a token that lets its holder send the signal; repeating it returns the same one."""
-    opened = await leases_of(call).awaitpoint(
+    return await leases_of(call).awaitpoint(
         body.handle, body.name, expires=body.expires, schema=body.schema, once=body.once
     )
-    return of_opened(opened)
 
 
 @group.post("/work/suspend", needs="work")

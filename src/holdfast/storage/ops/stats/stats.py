@@ -175,9 +175,9 @@ async def _count(
 
 async def _count_ended(tx: Tx, found: _Counts) -> None:
     for count in await ended(tx):
-        found[count.queue].add(count.label, count.jobs)
+        found[count.queue].add(count.state, count.jobs)
         if count.estimated:
-            found[count.queue].estimated.add(count.label)
+            found[count.queue].estimated.add(count.state)
 
 
 def _mark(found: _Counts, *labels: str) -> None:

@@ -161,7 +161,7 @@ async def spend(tx: Tx, lease: Lease, key: str, step: Step, budget: str, amounts
     if before := await steps.find(tx, lease.job_id, step.key):
         if before.value != step.value:
             raise SpendConflict(budget, key)
-        return Spent(changed=False, again=True)
+        return Spent(changed=False, again=True, crossed=())
     crossed = await spending.spend(tx, run, await placed(tx, lease.job_id, step), budget, amounts)
     return Spent(changed=True, again=False, crossed=tuple(crossed))
 
