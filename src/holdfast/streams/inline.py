@@ -8,6 +8,7 @@ from typing import Any
 
 from ..clock import SYSTEM_CLOCK
 from ..model.streams import END, Cursor, Draft, Frame, FramePage, Progress, Summary
+from ..model.values import instant_of
 from ..rules.streams import merged
 from ..storage.ops.streams import decoded
 from ..tasks.context import JobInfo
@@ -36,11 +37,11 @@ class InlineOutlet:
         self._frames = [frame for frame in self._frames if frame.step != step]
 
     def tell(self, progress: Progress) -> None:
-        self.progress = replace(self.progress.updated(progress), at=SYSTEM_CLOCK.now())
+        self.progress = replace(self.progress.updated(progress), at=instant_of(SYSTEM_CLOCK.now()))
 
     def summarize(self, patch: dict[str, Any]) -> int:
         document = merged(self.summary.document, patch_of(patch))
-        self.summary = Summary(document, self.summary.version + 1, SYSTEM_CLOCK.now())
+        self.summary = Summary(document, self.summary.version + 1, instant_of(SYSTEM_CLOCK.now()))
         return self.summary.version
 
     def flush(self) -> Future[None] | None:
