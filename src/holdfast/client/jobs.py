@@ -13,7 +13,7 @@ from ..model.actions import Action, ActionResult, AlreadySatisfied, BulkReport, 
 from ..model.answers import CancelResult, Count, DeleteResult, JobFilter, JobPage
 from ..model.jobs import Attempt, Demands, Ended, JobRecord, JobState
 from ..model.routing import Grant
-from ..model.steps import Step
+from ..model.steps import StepInfo
 from ..names import check_duration, check_name, check_priority, check_queue
 from ..rules.explain import Explanation
 from ..rules.reserved import check_open_queue
@@ -156,10 +156,10 @@ class Jobs:
     asearch = search.awaiting
 
     @reads
-    def steps(self, job_id: str, *, whole: bool = True) -> Op[list[Step]]:
+    def steps(self, job_id: str, *, whole: bool = True) -> Op[list[StepInfo]]:
         """Return the steps that a durable job has recorded so far, in their order.
 
-        Unless they are read `whole`, each value over 256 KiB is replaced by a short reference.
+        Unless they are read `whole`, a text with its size replaces each value over 256 KiB.
         """
         return self._scope.sees(job_id, journal(job_id, whole=whole))
 

@@ -188,8 +188,12 @@ def error_of(text: str | None, *, payload: bool) -> Any:
 
 
 def error_line(text: str | None) -> str | None:
+    """A stored error in one line."""
+    return line_of(decoded(text))
+
+
+def line_of(error: Any) -> str | None:
     """An error in one line."""
-    error = decoded(text)
     if not isinstance(error, dict):
         return None if error is None else str(error)
     return f"{error.get('type', 'error')}: {error.get('message', '')}".removesuffix(": ")

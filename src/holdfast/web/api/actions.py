@@ -11,7 +11,6 @@ from ...model.actions import AlreadySatisfied
 from ...model.answers import CancelResult, DeleteResult
 from ...shapes.bulk import Acted
 from ...shapes.jobs import of_job
-from ...shapes.steps import Forked
 from ..wire.call import Call
 from ..wire.operation import Group
 from .enqueue import STORABLE, Priority
@@ -159,6 +158,14 @@ async def revoke_lease(call: Call, job_id: Name, body: RevokeLease) -> Acted:
     if isinstance(done, AlreadySatisfied):
         return await _acted(call, job_id, changed=False, outcome=done.reason)
     return await _acted(call, job_id, changed=True, outcome="revoked")
+
+
+class Forked(msgspec.Struct, frozen=True, kw_only=True):
+    """A new job that continues from a step of another."""
+
+    id: str
+    forked_from: str
+    from_step: str
 
 
 @group.post("/jobs/{job_id}/fork", needs="operate", status=201)

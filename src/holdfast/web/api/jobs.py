@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from ...clock import SECOND
 from ...model.answers import Count, JobFilter
 from ...model.jobs import JobState
+from ...model.steps import StepInfo
 from ...names import CREATOR_BYTES, TAG_BYTES, check_instant
 from ...shapes.jobs import (
     Attempt,
@@ -22,7 +24,6 @@ from ...shapes.jobs import (
     of_job_brief,
     with_artifacts,
 )
-from ...shapes.steps import Step, of_step
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Answered, Group
@@ -164,10 +165,10 @@ async def list_attempts(call: Call, job_id: Name) -> Page[Attempt]:
 
 
 @group.get("/jobs/{job_id}/steps", needs="read")
-async def list_steps(call: Call, job_id: Name) -> Page[Step]:
+async def list_steps(call: Call, job_id: Name) -> Page[StepInfo]:
     """List a durable job's recorded steps, in order."""
-    shown = call.may("payload")
-    return whole([of_step(step, payload=shown) for step in await call.client.jobs.asteps(job_id)])
+    found = await call.client.jobs.asteps(job_id)
+    return whole(found if call.may("payload") else [structs.replace(step, value=None, error=None) for step in found])
 
 
 @group.get("/jobs/{job_id}/explain", needs="read")

@@ -11,6 +11,7 @@ from ...errors import InvalidInput
 from ...model.artifacts import Artifact
 from ...model.remote import MOST_FRAMES, FrameDraft
 from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout, Opened
+from ...model.steps import StepInfo
 from ...shapes.remote import (  # fmt: skip
     RunSpent,
     RunWaited,
@@ -18,7 +19,6 @@ from ...shapes.remote import (  # fmt: skip
     SummaryVersion,
     of_waited,
 )
-from ...shapes.steps import Step, of_step
 from ..wire.call import Call
 from .paging import Page, whole
 from .types import Name, Seconds
@@ -179,15 +179,15 @@ async def store_artifact(call: Call, body: NewArtifact) -> Artifact:
 
 
 @group.post("/work/steps", needs="work")
-async def read_steps(call: Call, body: OfRun) -> Page[Step]:
+async def read_steps(call: Call, body: OfRun) -> Page[StepInfo]:
     """List the steps recorded by the job's runs, in order."""
-    return whole([of_step(one) for one in await leases_of(call).asteps(body.handle)])
+    return whole(await leases_of(call).asteps(body.handle))
 
 
 @group.post("/work/steps/record", needs="work")
-async def record_step(call: Call, body: NewStep) -> Step:
+async def record_step(call: Call, body: NewStep) -> StepInfo:
     """Record a step's result for later runs. The first result recorded under a name is kept."""
-    return of_step(await leases_of(call).arecord_step(body.handle, body.name, body.value))
+    return await leases_of(call).arecord_step(body.handle, body.name, body.value)
 
 
 @group.post("/work/waitpoint", needs="work")
