@@ -87,7 +87,7 @@ async def put_health(tx: Tx, point: HealthMinute) -> None:
 async def health_history(tx: Tx, since: int, until: int) -> list[HealthMinute]:
     """Return the recorded minutes of a span, oldest first."""
     found = [_decode(row[0]) for row in await tx.all(sql.list_health, since=since, until=until)]
-    return [HealthMinute(**figures | {"minute": instant_of(figures["minute"])}) for figures in found]
+    return [HealthMinute(minute=instant_of(figures.pop("minute")), **figures) for figures in found]
 
 
 async def prune_health(tx: Tx, kept: int) -> None:
