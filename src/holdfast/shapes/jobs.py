@@ -14,7 +14,7 @@ from ..model.jobs import Demands, JobRecord, JobState
 from ..model.values import Withheld, decoded, instant_of, seconds_of
 from ..rules.explain import Explanation as ExplanationRecord
 from ..rules.redaction import redact
-from ..rules.routing import Reason as ReasonRecord
+from ..rules.routing import Reason
 from ..rules.webhooks import origin_of, own_tags
 
 _NONE: Final = Demands()
@@ -219,28 +219,16 @@ def _common(job: JobRecord) -> dict[str, Any]:
     }
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """A reason for a job's state, and what would move the job. `code` does not change between versions."""
-
-    code: str
-    text: str
-
-
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The reasons for a job's state; the first is the decisive one."""
 
     id: str
     state: JobState
-    reasons: list[Reason]
-
-
-def of_reason(reason: ReasonRecord) -> Reason:
-    return Reason(code=reason.code, text=reason.text)
+    reasons: tuple[Reason, ...]
 
 
 def of_explanation(found: ExplanationRecord) -> Explanation:
-    reasons = [of_reason(reason) for reason in found.reasons]
-    return Explanation(id=found.job.id, state=found.job.state, reasons=reasons)
+    return Explanation(id=found.job.id, state=found.job.state, reasons=found.reasons)
 
 
 _LONGEST_MESSAGE: Final = 500
