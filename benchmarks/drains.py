@@ -116,8 +116,8 @@ def _opened_until_empty(bench: Bench, url: str, jobs: Jobs, look: Callable[[], N
 def _check(url: str, count: int) -> None:
     app = holdfast.App(url)
     counts = app.jobs.counts()
-    succeeded = sum(found.jobs for found in counts if found.label == "succeeded")
-    others = {found.label: found.jobs for found in counts if found.label != "succeeded"}
+    succeeded = sum(found.jobs for found in counts if found.state == "succeeded")
+    others = {found.state: found.jobs for found in counts if found.state != "succeeded"}
     app.close()
     # A great number is an estimate.
     if others or (succeeded != count and not any(found.estimated for found in counts)):

@@ -88,7 +88,7 @@ async def _plain(shop: Shop, n: int) -> Ended:
     live = ("ready", "running", "delayed")
 
     async def ended() -> None:
-        while shop.ran < n or any(count.label in live for count in await shop.app.jobs.acounts()):
+        while shop.ran < n or any(count.state in live for count in await shop.app.jobs.acounts()):
             await asyncio.sleep(0.01)
 
     return ended

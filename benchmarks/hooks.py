@@ -113,6 +113,6 @@ def _policy(port: int) -> Policy:
 
 
 def _check(app: holdfast.App, count: int) -> None:
-    succeeded = sum(found.jobs for found in app.jobs.counts() if found.label == "succeeded")
+    succeeded = sum(found.jobs for found in app.jobs.counts() if found.state == "succeeded")
     if succeeded != count:
         raise RuntimeError(f"of {count} webhooks {succeeded} were delivered")

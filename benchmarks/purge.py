@@ -83,7 +83,7 @@ async def _drain(app: holdfast.App, jobs: int) -> list[float]:
     settings = WorkerSettings(queues=("default",), concurrency=50, prune_interval=0)
     worker = Worker(store, app.tasks, settings, app=app)  # type: ignore[arg-type]
     await worker.start()
-    while any(count.label in ("ready", "running") for count in await app.jobs.acounts()):
+    while any(count.state in ("ready", "running") for count in await app.jobs.acounts()):
         await asyncio.sleep(0.05)
     await worker.stop()
     return store.seconds

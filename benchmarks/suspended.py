@@ -82,7 +82,7 @@ class Waiting:
 
     async def _count(self, queue: str, label: str) -> int:
         counts = await self.app.jobs.acounts()
-        return sum(found.jobs for found in counts if found.queue == queue and found.label == label)
+        return sum(found.jobs for found in counts if found.queue == queue and found.state == label)
 
 
 def measure(bench: Bench, suspended: int, drained: int) -> dict[str, float]:

@@ -46,7 +46,7 @@ class Holdfast(kit.Peer):
         app.close()
 
     def unfinished(self) -> int:
-        return sum(count.jobs for count in app.jobs.counts() if count.label in ("ready", "running"))
+        return sum(count.jobs for count in app.jobs.counts() if count.state in ("ready", "running"))
 
 
 if __name__ == "__main__":

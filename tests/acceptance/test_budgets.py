@@ -110,11 +110,11 @@ def _reader(app: holdfast.App) -> Iterator[list[Decimal]]:
 
 
 def _excess(budget: Budget) -> list[Decimal]:
-    return [line.spent + line.reserved - line.limit for line in budget.lines if line.limit is not None]
+    return [line.spent + line.reserved - line.limit for line in budget.dimensions if line.limit is not None]
 
 
 def _unfinished(app: holdfast.App) -> int:
-    return sum(count.jobs for count in app.jobs.counts() if count.label not in ("succeeded", "failed"))
+    return sum(count.jobs for count in app.jobs.counts() if count.state not in ("succeeded", "failed"))
 
 
 _OVER = """

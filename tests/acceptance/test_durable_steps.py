@@ -53,7 +53,7 @@ def _enqueue(app: holdfast.App, dice: random.Random, n: int) -> list[str]:
 
 
 def _unfinished(app: holdfast.App) -> int:
-    return sum(count.jobs for count in app.jobs.counts() if count.label in ("ready", "delayed", "running"))
+    return sum(count.jobs for count in app.jobs.counts() if count.state in ("ready", "delayed", "running"))
 
 
 def _check(app: holdfast.App, workers: Fleet, ids: list[str]) -> None:

@@ -92,7 +92,7 @@ def _is_over(producer: holdfast.App) -> bool:
 
 def _leftovers(producer: holdfast.App) -> dict[str, int]:
     live = ("ready", "delayed", "running", "blocked", "suspended")
-    return {count.label: count.jobs for count in producer.jobs.counts() if count.label in live and count.jobs}
+    return {count.state: count.jobs for count in producer.jobs.counts() if count.state in live and count.jobs}
 
 
 def _by_job(lines: list[Line]) -> dict[str, list[Line]]:

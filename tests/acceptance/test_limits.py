@@ -98,7 +98,7 @@ def _two_per_key(app: holdfast.App, workers: Fleet, *, jobs: int, kills: int) ->
         workers.kill(dice.randrange(PROCESSES), *OPTIONS)
     until(lambda: _live(app) == 0, 300, "all is done", workers.log)
     workers.stop_all()
-    assert Counter({c.label: c.jobs for c in app.jobs.counts() if c.jobs}) == {"succeeded": jobs}
+    assert Counter({c.state: c.jobs for c in app.jobs.counts() if c.jobs}) == {"succeeded": jobs}
     assert all(lane.running == 0 for lane in app.limits.show().lanes)
     _check_overlap(app, workers.lines(), limit=2)
 
@@ -135,5 +135,5 @@ def test_a_new_tenant_is_served_before_a_big_one_is_done(app: holdfast.App, work
 
 
 def _live(app: holdfast.App) -> int:
-    labels = Counter({count.label: count.jobs for count in app.jobs.counts()})
+    labels = Counter({count.state: count.jobs for count in app.jobs.counts()})
     return sum(n for label, n in labels.items() if label not in ("succeeded", "failed"))

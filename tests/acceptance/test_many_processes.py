@@ -28,7 +28,7 @@ def test_producers_and_workers_share_a_store_without_one_lock_error(app: holdfas
     assert [producer.wait(120) for producer in producers] == [0] * PRODUCERS, workers.log.read_text()[-3000:]
     until(lambda: _live(app) == 0, 120, "all is done", workers.log)
     assert workers.stop_all() == [0] * PRODUCERS
-    states = Counter(count.label for count in app.jobs.counts() for _ in range(count.jobs))
+    states = Counter(count.state for count in app.jobs.counts() for _ in range(count.jobs))
     keyed = EACH // 10
     assert set(states) == {"succeeded"}
     assert PRODUCERS * (EACH - keyed) + keyed <= states["succeeded"] <= PRODUCERS * EACH
@@ -36,4 +36,4 @@ def test_producers_and_workers_share_a_store_without_one_lock_error(app: holdfas
 
 
 def _live(app: holdfast.App) -> int:
-    return sum(count.jobs for count in app.jobs.counts() if count.label in ("ready", "running", "delayed"))
+    return sum(count.jobs for count in app.jobs.counts() if count.state in ("ready", "running", "delayed"))

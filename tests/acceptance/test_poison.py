@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import holdfast
-from holdfast.model.workers import Worker
+from holdfast.model.workers import WorkerInfo
 from tests.acceptance.fleet import Fleet, until
 
 pytestmark = pytest.mark.thorough
@@ -35,5 +35,5 @@ def test_a_poison_job_fails_after_three_crashes_and_its_neighbours_succeed(
     assert workers.stop_all() == [0]
 
 
-def _alive(app: holdfast.App) -> list[Worker]:
-    return [w for w in app.workers.list() if w.state == "alive" and not w.is_expired]
+def _alive(app: holdfast.App) -> list[WorkerInfo]:
+    return [w for w in app.workers.list() if w.state == "alive"]

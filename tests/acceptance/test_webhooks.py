@@ -144,7 +144,7 @@ def _is_quiet(app: holdfast.App) -> bool:
 
 
 def _all_ended(app: holdfast.App) -> bool:
-    return {count.label for count in app.jobs.counts()} <= {"succeeded", "failed"}
+    return {count.state for count in app.jobs.counts()} <= {"succeeded", "failed"}
 
 
 def _check(app: holdfast.App, receiver: Receiver, named: set[str]) -> None:

@@ -44,7 +44,7 @@ def test_a_budget_is_raised(page: Page, shop: Shop) -> None:
     inside.get_by_label("Reason").fill("month end")
     press(inside, "Raise")
     told(page, "research: new limit of 25000 tokens.")
-    (line,) = shop.ask(lambda app: app.budgets.get("research").lines)
+    (line,) = shop.ask(lambda app: app.budgets.get("research").dimensions)
     assert line.limit == 25_000
 
 

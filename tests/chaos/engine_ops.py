@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.clock import SECOND
@@ -24,7 +25,7 @@ from holdfast.model.outcomes import (  # fmt: skip
 from holdfast.model.routing import Route
 from holdfast.model.schedules import ScheduleKey
 from holdfast.model.signals import Condition, Wait
-from holdfast.model.stats import HealthPoint, Vitals
+from holdfast.model.stats import HealthMinute, Vitals
 from holdfast.model.steps import Step
 from holdfast.model.streams import Batch, Draft, Progress
 from holdfast.storage.ops import access, events, steps, streams  # fmt: skip
@@ -184,7 +185,7 @@ ENGINE: dict[str, Call] = {
     "prune windows": _after(DAY, retention.prune_windows),
     "prune lanes": lambda s: s.run(lanes.delete_unused, ["key::unused"]),
     "note idle routes": lambda s: s.run(routes.note_usage, routes.Usage(left=[1], used=[2], over=[3])),
-    "put health": lambda s: s.run(stats.put_health, HealthPoint(minute=0)),
+    "put health": lambda s: s.run(stats.put_health, HealthMinute(minute=datetime(1970, 1, 1, tzinfo=UTC))),
     "prune health": _after(90 * DAY, stats.prune_health, SECOND),
     "prune sessions": _after(90 * DAY, access.prune, SECOND),
     "prune spends": lambda s: (

@@ -213,7 +213,7 @@ def _outside(app: App, stage: Stage) -> None:
     endpoint = app.webhooks.add("https://example.com/hook")
     stage.things |= {"worker": worker, "endpoint": endpoint.id, "delivery": app.webhooks.test(endpoint.id).id}
     token = app.tokens.create("robot", role="operator")
-    stage.things |= {"secret": token.secret, "token-id": token.token.id}
+    stage.things |= {"secret": token.secret, "token-id": token.id}
     opened = app.tokens.login(token.secret)
     assert opened is not None
     stage.things["session"] = opened[0]

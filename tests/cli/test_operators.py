@@ -66,7 +66,7 @@ def test_a_cap_is_set_and_taken_back(app: App, run: Run) -> None:
 def test_what_cannot_be_meant_is_refused_and_changes_nothing(app: App, run: Run, words: tuple[str, ...]) -> None:
     fill(app)
     assert run(*words).exit_code == 2
-    assert [count.label for count in app.jobs.counts()] == ["ready"]
+    assert [count.state for count in app.jobs.counts()] == ["ready"]
     assert app.audit.list() == []
 
 

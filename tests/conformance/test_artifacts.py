@@ -87,7 +87,7 @@ def test_an_artifact_is_found_with_its_type_size_and_hash(world: World) -> None:
     assert add_small(world, owner, job)
     (found,) = world.read(artifacts.list_, job.id)
     digest = hashlib.sha256(b"hello").hexdigest()
-    assert found == Artifact(job.id, "a.txt", "text/plain", 5, digest, world.now)
+    assert found == Artifact(job.id, "a.txt", "text/plain", 5, digest, world.instant)
     assert world.read(artifacts.get, job.id, "a.txt") == found
     stored = world.read(artifacts.locate, job.id, "a.txt")
     assert (stored.artifact, stored.data, stored.blob) == (found, b"hello", None)

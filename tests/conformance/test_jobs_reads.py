@@ -23,7 +23,7 @@ def test_counts_tell_future_rows_from_what_could_start_now(world: World) -> None
     owner = world.worker()
     world.enqueue(spec(), spec(), spec(delay=SECOND), spec(queue="mail", delay=SECOND), spec(queue="mail"))
     world.take(owner)
-    assert sorted(world.run(queries.count_jobs), key=lambda c: (c.queue, c.label)) == [
+    assert sorted(world.run(queries.count_jobs), key=lambda c: (c.queue, c.state)) == [
         Count("default", "delayed", 1), Count("default", "ready", 1), Count("default", "running", 1),
         Count("mail", "delayed", 1), Count("mail", "ready", 1),
     ]  # fmt: skip
@@ -46,7 +46,7 @@ def test_every_state_is_counted(world: World) -> None:
     for state in JobState:
         world.place(state)
     found = [count for count in world.run(queries.count_jobs) if count.jobs == 1]
-    assert sorted(count.label for count in found) == sorted(JobState)
+    assert sorted(count.state for count in found) == sorted(JobState)
 
 
 def test_an_empty_store_counts_nothing(world: World) -> None:

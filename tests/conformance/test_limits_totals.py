@@ -72,7 +72,7 @@ def test_a_queue_with_work_and_nobody_to_serve_it_is_named(world: World) -> None
 
 def test_a_queue_with_a_total_that_nobody_serves_is_reported_also_without_jobs(world: World) -> None:
     world.run(totals.set_total, "ghost", 5)
-    assert [(one.queue, one.job_id, one.code) for one in world.read(stranded)] == [("ghost", "", "no_worker")]
+    assert [(one.queue, one.job, one.code) for one in world.read(stranded)] == [("ghost", None, "no_worker")]
     world.worker(queues=("default",))
     assert [one.code for one in world.read(stranded)] == ["queue_not_served"]
     world.worker(queues=("ghost",))

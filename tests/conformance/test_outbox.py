@@ -190,7 +190,7 @@ def test_drain_shows_abandoned_entries_by_kind_and_changes_nothing(each_store: W
     ended(world, Failed("aged_out", ERROR), 1, kind="bill")
     before = world.dump()
     report = world.read(outboxes.drain, "cloud", 0, apply=False, actor="ada", reason="")
-    assert (dict(report.by_kind), report.total, report.applied) == ({"bill": 1, "note": 2}, 3, False)
+    assert (dict(report.kinds), report.total, report.applied) == ({"bill": 1, "note": 2}, 3, False)
     assert world.dump() == before
 
 
@@ -200,7 +200,7 @@ def test_applied_it_revives_those_that_are_old_enough_in_one_transaction(world: 
     world.clock.advance(1000)
     young = ended(world, Failed("permanent", ERROR))
     report = world.run(outboxes.drain, "cloud", 500 * SECOND, apply=True, actor="ada", reason="mended")
-    assert (dict(report.by_kind), report.left) == ({"note": 1}, 0)
+    assert (dict(report.kinds), report.left) == ({"note": 1}, 0)
     assert states(world, old + young) == ["ready", "failed"]
     record = world.job(old[0])
     assert (record.attempts, record.created_at, record.due) == (0, created, 1)

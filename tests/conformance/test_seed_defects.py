@@ -51,7 +51,7 @@ def test_d3_a_completed_job_no_longer_reads_as_active(world: World) -> None:
     job = world.job(job_id)
     assert (job.state, job.owner, job.claim, job.due) == (JobState.SUCCEEDED, None, None, None)
     assert world.run(workers.beat, owner) == []
-    assert [(count.label, count.jobs) for count in world.run(queries.count_jobs)] == [("succeeded", 1)]
+    assert [(count.state, count.jobs) for count in world.run(queries.count_jobs)] == [("succeeded", 1)]
     assert world.lose(owner) == []
     assert world.claim(world.worker()) == []
 

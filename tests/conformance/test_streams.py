@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from holdfast.clock import SECOND
 from holdfast.errors import Corruption, LeaseLost, NotFound, PayloadTooLarge
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Retry
@@ -309,7 +309,7 @@ def test_each_field_of_the_progress_is_set_without_erasing_the_others(world: Wor
     world.clock.advance(5)
     say(world, placed, text("a frame says nothing about progress"), serial=3)
     found = world.read(streams.progress_of, placed.id)
-    assert found == Progress(percent=10.0, message="half", stage="loading", at=world.now - 5 * SECOND)
+    assert found == Progress(percent=10.0, message="half", stage="loading", at=world.instant - timedelta(seconds=5))
     say(world, placed, progress=Progress(message="", percent=0.0), serial=4)
     assert world.read(streams.progress_of, placed.id).percent == 0.0
     assert world.read(streams.progress_of, placed.id).message == ""
@@ -341,7 +341,7 @@ def test_a_summary_is_merged_and_each_change_is_a_version(world: World) -> None:
     assert summarize(world, placed, {"tokens": {"out": 2}, "gone": None, "none": "__holdfast_null__"}) == 2
     found = world.read(streams.summary_of, placed.id)
     assert found.document == {"tokens": {"in": 1, "out": 2}, "none": None}
-    assert (found.version, found.at) == (2, world.now)
+    assert (found.version, found.at) == (2, world.instant)
 
 
 @pytest.mark.parametrize("stored", ["{", "[1]", "null", ""])

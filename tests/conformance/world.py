@@ -7,6 +7,7 @@ import itertools
 import sqlite3
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 import psycopg
@@ -18,6 +19,7 @@ from holdfast.model.jobs import Attempt, Claimed, Dedupe, Enqueued, JobRecord, J
 from holdfast.model.outcomes import Done, Failed, Finish, Outcome, Parked, Suspended, Verdict
 from holdfast.model.routing import Route
 from holdfast.model.signals import Wait
+from holdfast.model.values import instant_of
 from holdfast.model.workers import Rescue, WorkerSpec
 from holdfast.storage.ops import events
 from holdfast.storage.ops.flows import edges
@@ -66,6 +68,11 @@ class World:
     @property
     def now(self) -> int:
         return self.clock.now()
+
+    @property
+    def instant(self) -> datetime:
+        """The time, as the client shows it."""
+        return instant_of(self.now)
 
     def run(self, op: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:
         """Run an operation in this world's way."""

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.events import Event
+from holdfast.model.values import instant_of
 from holdfast.model.webhooks import TASK, Endpoint
 from holdfast.rules.webhooks import Audience, call_tags, hears, wanted_by
 
@@ -35,7 +36,8 @@ def told(draw: st.DrawFn) -> Event:
     named = draw(st.none() | st.integers(0, 6))
     calls = () if named is None else call_tags(f"end{named}", draw(st.just(()) | some(KINDS)))
     return Event(
-        cursor="1-0", at=0, kind=draw(st.sampled_from(KINDS[:4])), job="job", queue="default", state="failed",
+        cursor="1-0", at=instant_of(0), kind=draw(st.sampled_from(KINDS[:4])), job="job", queue="default",
+        state="failed",
         task=draw(st.sampled_from(("work", TASK))), tenant=draw(st.sampled_from(TENANTS)),
         tags=(*draw(st.just(()) | some(TAGS)), *calls),
     )  # fmt: skip

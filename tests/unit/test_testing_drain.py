@@ -225,7 +225,7 @@ def test_a_drain_keeps_its_lease_between_two_jobs(app: holdfast.App, clock: hold
 
     @app.task
     def long() -> None:
-        expired.extend(worker.is_expired for worker in app.workers.list())
+        expired.extend(worker.state == "lost" for worker in app.workers.list())
         clock.advance(20)
 
     for _ in range(4):

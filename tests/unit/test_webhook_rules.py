@@ -10,6 +10,7 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import InvalidInput
 from holdfast.model.events import Event
+from holdfast.model.values import instant_of
 from holdfast.model.webhooks import Endpoint, failure_text, said_by
 from holdfast.rules.failure import error_json
 from holdfast.rules.redaction import excerpt, redact
@@ -23,12 +24,22 @@ from holdfast.rules.webhooks import (
     check_call_kinds,
     check_kinds,
     hears,
-    instant,
     message,
+    timestamp,
     wait_before_next,
 )
 
-DONE = Event(cursor="1-0", at=0, kind="job.succeeded", job="j", task="work", queue="q", state="succeeded", tags=("a",))
+BEGINNING = instant_of(0)
+DONE = Event(
+    cursor="1-0",
+    at=BEGINNING,
+    kind="job.succeeded",
+    job="j",
+    task="work",
+    queue="q",
+    state="succeeded",
+    tags=("a",),
+)
 
 
 def endpoint(**fields: Any) -> Endpoint:
@@ -71,7 +82,7 @@ def test_an_endpoint_hears_what_it_asked_for(fields: dict[str, Any], heard: bool
 
 
 def test_nothing_is_told_of_deliveries() -> None:
-    event = Event(cursor="1-0", at=0, kind="job.succeeded", job="j", task="webhook.deliver")
+    event = Event(cursor="1-0", at=BEGINNING, kind="job.succeeded", job="j", task="webhook.deliver")
     assert not hears(endpoint(), event)
 
 
@@ -80,7 +91,9 @@ def test_nothing_is_told_of_deliveries() -> None:
     [((), "", True), (("job.succeeded",), "", True), (("job.failed",), "", False), ((), "acme", False)],
 )
 def test_a_job_is_heard_of_by_the_endpoint_that_it_names(kinds: tuple[str, ...], tenant: str, heard: bool) -> None:
-    event = Event(cursor="1-0", at=0, kind="job.succeeded", tenant=tenant, job="j", tags=call_tags("end", kinds))
+    event = Event(
+        cursor="1-0", at=BEGINNING, kind="job.succeeded", tenant=tenant, job="j", tags=call_tags("end", kinds)
+    )
     assert hears(endpoint(called=True), event) is heard
 
 
@@ -89,7 +102,7 @@ def test_two_tenants_never_name_the_same_endpoint() -> None:
 
 
 def test_our_own_tags_are_not_told() -> None:
-    event = Event(cursor="1-0", at=0, kind="job.failed", job="j", tags=("vip", *call_tags("end", ("job",))))
+    event = Event(cursor="1-0", at=BEGINNING, kind="job.failed", job="j", tags=("vip", *call_tags("end", ("job",))))
     assert json.loads(message("m", event, None))["data"]["tags"] == ["vip"]
 
 
@@ -102,13 +115,13 @@ def test_what_does_not_fit_is_left_out_and_says_so() -> None:
         assert (data["result"], data["result_omitted"], data["result_bytes"]) == (None, True, 1_000)
         assert data["result_path"] == "/api/v1/jobs/j/result"
 
-    failed = Event(cursor="1-0", at=0, kind="job.failed", job="j", state="failed")
+    failed = Event(cursor="1-0", at=BEGINNING, kind="job.failed", job="j", state="failed")
     said = json.loads(message("m", failed, told(state="failed", error=error_json("E", "x" * 9_000))))["data"]
     assert said["error"]["message"] == "x" * 2048
 
 
 def test_even_absurd_events_stay_small() -> None:
-    event = Event(cursor="1-0", at=0, kind="operator.x", job="j", detail={"target": "x" * 300_000})
+    event = Event(cursor="1-0", at=BEGINNING, kind="operator.x", job="j", detail={"target": "x" * 300_000})
     assert len(message("m", event, None)) <= BODY_LIMIT
 
 
@@ -118,7 +131,7 @@ def test_a_job_that_went_on_is_not_told_of_as_it_is_now() -> None:
 
 
 def test_the_traceback_is_not_told() -> None:
-    failed = Event(cursor="1-0", at=0, kind="job.failed", job="j", state="failed")
+    failed = Event(cursor="1-0", at=BEGINNING, kind="job.failed", job="j", state="failed")
     body = message("m", failed, told(state="failed", result=None, error=error_json("E", "why", "File secret.py")))
     assert "secret.py" not in body
 
@@ -144,7 +157,7 @@ def test_who_is_named_by_a_job_cannot_ask_for_what_is_not_told_of_jobs() -> None
 
 
 def test_an_instant_is_written_as_iso_8601() -> None:
-    assert instant(1_763_222_746_120_000) == "2025-11-15T16:05:46.120Z"
+    assert timestamp(instant_of(1_763_222_746_120_000)) == "2025-11-15T16:05:46.120Z"
 
 
 @pytest.mark.parametrize(

@@ -81,9 +81,9 @@ def test_values_are_told_as_people_read_them() -> None:
     assert said("limits", {"tokens": "60000"}) == "tokens 60000"
     assert said("scopes", ["read", "work"]) == "read, work"
     assert said("retry", None) == "none"
-    (change,) = changes_of('{"a": 1, "b": 2}', '{"a": 1, "b": 3}')
+    (change,) = changes_of({"a": 1, "b": 2}, {"a": 1, "b": 3})
     assert (change.name, change.before, change.after) == ("b", "2", "3")
-    (only,) = changes_of(None, '{"n": 4}')
+    (only,) = changes_of(None, {"n": 4})
     assert (only.name, only.before, only.after) == ("n", None, "4")
     assert changes_of("not json", None)[0].before == "not json"
     assert changes_of(None, None) == []

@@ -7,6 +7,7 @@ import pytest
 import holdfast
 from holdfast.model.jobs import JobState
 from holdfast.model.stats import MINUTE, ErrorGroup
+from holdfast.model.values import instant_of
 from holdfast.storage.ops.stats import errors
 from holdfast.web.pages.errors import bars_of, rows_of
 
@@ -51,7 +52,11 @@ def test_the_parts_of_the_last_hour_are_counted() -> None:
 
 
 def test_a_kind_that_did_not_come_lately_has_no_bars() -> None:
-    (row,) = rows_of([ErrorGroup("f", "t", "E", "m", "", "j", 1, 2, 9)], [], NOW)
+    seen = instant_of(1)
+    one = ErrorGroup(
+        fingerprint="f", task="t", type="E", message="m", last_job="j", first_seen=seen, last_seen=seen, count=9
+    )
+    (row,) = rows_of([one], [], NOW)
     assert (row.recent, sum(row.bars), row.path) == (0, 0, "/errors/f")
 
 

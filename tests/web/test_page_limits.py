@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import holdfast
 from holdfast.model.limits import Lane
+from holdfast.model.values import micros_of
 from holdfast.web.pages.limits import budget_row, lanes_of
 
 from .form_kit import HOSTILE, answer_of, live_parts, open_page, post, send
@@ -128,7 +129,7 @@ def test_a_budget_tells_its_pace_and_how_long_it_lasts(app: holdfast.App) -> Non
     app.budgets.spend("research", tokens=80)
     budget = app.budgets.get("research")
     assert budget.next_reset is not None
-    now = budget.next_reset - 30 * 60_000_000
+    now = micros_of(budget.next_reset) - 30 * 60_000_000
     (line,) = budget_row(budget, now).lines
     assert line.burn == Decimal(160)
     assert (line.spent_share, line.tone) == (0.8, "warn")

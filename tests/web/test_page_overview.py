@@ -12,6 +12,7 @@ from holdfast.clock import SYSTEM_CLOCK
 from holdfast.model.budgets import Budget, BudgetLine
 from holdfast.model.limits import Breaker
 from holdfast.model.stats import MINUTE, MetricPoint, QueueStats, StoreStats, WorkerStats
+from holdfast.model.values import instant_of
 from holdfast.storage.ops.stats import rollup
 from holdfast.storage.port import Op
 from holdfast.web.pages.activity import activity, pooled, timeline
@@ -101,15 +102,28 @@ def test_hostile_names_stay_text(site: Site, app: holdfast.App) -> None:
 
 def test_attention_names_the_worst_first_and_what_to_do() -> None:
     line = BudgetLine(
-        dimension="tokens", limit=Decimal(10), soft=None, spent=Decimal(10), reserved=Decimal(0), lifetime=Decimal(10),
+        dimension="tokens", limit=Decimal(10), soft=None, spent=Decimal(10), reserved=Decimal(0), left=Decimal(0),
+        lifetime=Decimal(10),
         soft_breaches=0, hard_breaches=1,
     )  # fmt: skip
     budget = Budget(
         tenant="", name="research", within=None, every=None, cron=None, zone="UTC", next_reset=None, reset_at=None,
-        resets=0, breached_at=None, origin="code", lines=(line,), blocked=3,
+        resets=0, breached_at=None, origin="code", dimensions=(line,), blocked=3,
     )  # fmt: skip
     breaker = Breaker(scope=HOSTILE, threshold=3, open_for=1, opened_at=1, open_until=9, now=5)
-    lost = WorkerStats(id="w", name="w1", host="h", pid=1, queues=("mail",), state="lost", slots=1, beat_age=99)
+    lost = WorkerStats(
+        id="w",
+        name="w1",
+        host="h",
+        pid=1,
+        queues=("mail",),
+        state="lost",
+        slots=1,
+        running=0,
+        oldest=(),
+        beat_age=99,
+        vitals=None,
+    )
     queue = QueueStats(name="mail", counts={"waiting": 2}, oldest_due_age=1.0)
     store = health_verdicts(StoreStats(backend="sqlite", bytes=1, wal_bytes=10**9), None)
     found = attention([queue], [lost], [breaker], [budget], [], verdicts=store, failing=0.5, now=10**15)
@@ -124,7 +138,19 @@ def test_attention_names_the_worst_first_and_what_to_do() -> None:
 
 
 def test_a_paused_queue_is_told_apart_from_one_that_nobody_serves() -> None:
-    live = WorkerStats(id="w", name="w1", host="h", pid=1, queues=("x",), state="alive", slots=1, beat_age=0)
+    live = WorkerStats(
+        id="w",
+        name="w1",
+        host="h",
+        pid=1,
+        queues=("x",),
+        state="alive",
+        slots=1,
+        running=0,
+        oldest=(),
+        beat_age=0,
+        vitals=None,
+    )
     paused = QueueStats(name="mail", state="paused", counts={"waiting": 1}, oldest_due_age=1.0)
     late = QueueStats(name="x", counts={"waiting": 1, "running": 1}, oldest_due_age=900.0, workers=1, slots=1)
     found = attention([paused, late], [live], [], [], [], now=10**15)
@@ -133,7 +159,7 @@ def test_a_paused_queue_is_told_apart_from_one_that_nobody_serves() -> None:
 
 
 def _latency(queue: str, count: int, p50: float, most: float) -> MetricPoint:
-    return MetricPoint(queue, "wait", 0, count, count * p50, p50, most, most, most)
+    return MetricPoint(queue, "wait", instant_of(0), count, count * p50, p50, most, most, most)
 
 
 def test_a_pooled_percentile_lies_between_those_of_its_parts() -> None:
@@ -149,9 +175,9 @@ def test_a_pooled_percentile_lies_between_those_of_its_parts() -> None:
 
 def test_unfinished_jobs_are_reckoned_back_from_now() -> None:
     points = [
-        MetricPoint("q", "enqueued", 0, 5),
-        MetricPoint("q", "succeeded", MINUTE, 3),
-        MetricPoint("q", "failed", 2 * MINUTE, 1),
+        MetricPoint("q", "enqueued", instant_of(0), 5),
+        MetricPoint("q", "succeeded", instant_of(MINUTE), 3),
+        MetricPoint("q", "failed", instant_of(2 * MINUTE), 1),
     ]
     did = activity(points, 3 * MINUTE, 3)
     assert did.unfinished(1) == [5, 2, 1]
@@ -161,9 +187,9 @@ def test_unfinished_jobs_are_reckoned_back_from_now() -> None:
 
 def test_a_minute_that_is_not_closed_yet_is_no_dip() -> None:
     now = 100 * MINUTE + 30_000_000
-    busy = timeline([MetricPoint("q", "succeeded", 98 * MINUTE, 7)], now, 15)
+    busy = timeline([MetricPoint("q", "succeeded", instant_of(98 * MINUTE), 7)], now, 15)
     assert busy.whole.starts[-1] == 98 * MINUTE
     assert busy.whole.per_minute("succeeded")[-1] == 7
-    idle = timeline([MetricPoint("q", "succeeded", 90 * MINUTE, 7)], now, 15)
+    idle = timeline([MetricPoint("q", "succeeded", instant_of(90 * MINUTE), 7)], now, 15)
     assert idle.whole.starts[-1] == 97 * MINUTE
     assert idle.of("unknown").per_minute("succeeded") == [0.0] * 15

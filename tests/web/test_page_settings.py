@@ -55,7 +55,7 @@ def test_a_token_is_confined_to_queues_and_tasks(site: Site, app: holdfast.App) 
 
 def test_a_token_is_revoked_after_a_question_and_once(site: Site, app: holdfast.App) -> None:
     made = app.tokens.create("ci", role="viewer")
-    path = f"/settings/tokens/{made.token.id}/revoke"
+    path = f"/settings/tokens/{made.id}/revoke"
     assert path in open_page(site, "/settings")
     assert answer_of(site, path)[0] == 200
     assert app.tokens.identify(made.secret) is not None

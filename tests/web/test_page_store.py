@@ -70,7 +70,19 @@ def test_figures_are_judged() -> None:
 
 
 def test_facts_are_judged() -> None:
-    live = WorkerStats(id="w", name="w", host="h", pid=1, queues=(), state="alive", slots=1, beat_age=0.0)
+    live = WorkerStats(
+        id="w",
+        name="w",
+        host="h",
+        pid=1,
+        queues=(),
+        state="alive",
+        slots=1,
+        running=0,
+        oldest=(),
+        beat_age=0.0,
+        vitals=None,
+    )
     lax = {"backend": "sqlite", "sqlite_version": "3.40.1", "wal_reset_bug": "fixed", "synchronous": "normal"}
     assert _by_key(fact_verdicts(lax, [live]))["durability"] == "warn"
     postgres = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 
 import holdfast
 from holdfast.model.routing import Stranded
 from holdfast.model.stats import Vitals, WorkerStats
-from holdfast.model.workers import Worker
+from holdfast.model.workers import WorkerInfo
 from holdfast.web.pages.workers import rows_of, shows
 from tests.patience import SOON
 
@@ -76,28 +77,32 @@ def test_viewers_see_no_actions_and_tenants_no_workers(site: Site, app: holdfast
         assert open_page(site.as_role("operator", tenant="acme"), "/workers", 403)
 
 
-def _worker(name: str, *, expired: bool = False) -> Worker:
-    return Worker(name, name, "h", 1, "k", ("mail",), (), 2, "1.0", "alive", 0, 0, 1, 1, expired)
+def _worker(name: str, state: str = "alive") -> WorkerInfo:
+    now = datetime.now(UTC)
+    return WorkerInfo(
+        id=name, name=name, host="h", pid=1, state=state, queues=("mail",), tasks=(), concurrency=2, capabilities=(),
+        resident=(), versions={}, version="1.0", started_at=now, beat_at=now, lease=1.0, lease_until=now, running=0,
+        oldest=(),
+    )  # fmt: skip
+
+
+def _stats(name: str) -> WorkerStats:
+    return WorkerStats(
+        id=name, name=name, host="h", pid=1, queues=(), state="x", slots=2, running=0, oldest=(), beat_age=0.0,
+        vitals=Vitals(cpu=0.5, rss=100),
+    )  # fmt: skip
 
 
 def test_those_that_live_come_first_and_figures_count_them_alone() -> None:
-    vitals = Vitals(cpu=0.5, rss=100)
-    stats = [
-        WorkerStats(id=name, name=name, host="h", pid=1, queues=(), state="x", slots=2, beat_age=0.0, vitals=vitals)
-        for name in ("a", "b")
-    ]
-    rows = rows_of([_worker("a", expired=True), _worker("b")], stats, [])
+    stats = [_stats("a"), _stats("b")]
+    rows = rows_of([_worker("a", "lost"), _worker("b")], stats, [])
     assert [(row.worker.name, row.state) for row in rows] == [("b", "alive"), ("a", "lost")]
-    shown = shows(rows, [Stranded(1, "mail", "j", "no_worker", "nobody")], [])
+    shown = shows(rows, [Stranded("mail", "j", "no_worker", "nobody")], [])
     assert (shown["live"], shown["lost"], shown["slots"], shown["rss"]) == (1, 1, 2, 100)
     assert shown["stranded_queues"] == 1
 
 
 def test_workers_of_one_process_are_measured_once() -> None:
-    vitals = Vitals(cpu=0.5, rss=100)
-    stats = [
-        WorkerStats(id=name, name=name, host="h", pid=1, queues=(), state="x", slots=2, beat_age=0.0, vitals=vitals)
-        for name in ("a", "b")
-    ]
+    stats = [_stats("a"), _stats("b")]
     shown = shows(rows_of([_worker("a"), _worker("b")], stats, []), [], [])
     assert (shown["live"], shown["slots"], shown["rss"]) == (2, 4, 100)

@@ -45,7 +45,7 @@ def asking(shop: Shop, models: Models) -> Task[[str], None]:
 
 
 async def drained(shop: Shop) -> None:
-    while any(count.label in ("ready", "running") for count in await shop.app.jobs.acounts()):
+    while any(count.state in ("ready", "running") for count in await shop.app.jobs.acounts()):
         await asyncio.sleep(0.02)
 
 

@@ -279,7 +279,7 @@ async def test_a_fork_and_a_fresh_retry_each_have_their_own(shop: Shop) -> None:
 @live
 async def test_an_inline_job_stores_nothing_and_gets_the_same_answer(small_shop: Shop) -> None:
     @small_shop.app.task
-    def works(ctx: SyncContext) -> tuple[int, str]:
+    def works(ctx: SyncContext) -> tuple[int, str | None]:
         made = ctx.artifact("large", LARGE)
         return made.size, made.sha256
 

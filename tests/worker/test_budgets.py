@@ -424,7 +424,7 @@ async def test_the_steps_of_a_job_show_amounts_in_their_own_unit(shop: Shop) -> 
         job = await ask.aenqueue()
         await job.aresult(SOON)
     values = {step.kind: step.value for step in await app.jobs.asteps(job.id)}
-    assert values == {"spend": '{"tokens": 8, "usd": 0.25}', "reserve": '{"tokens": 3}'}
+    assert values == {"spend": {"tokens": 8, "usd": 0.25}, "reserve": {"tokens": 3}}
 
 
 @live

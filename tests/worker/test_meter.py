@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -56,8 +57,8 @@ async def test_a_minute_is_rolled_once_it_has_closed(shop: Shop) -> None:
     shop.clock.advance(3)
     await keeper.run_once()
     (found,) = shop.app.stats.throughput(1)
-    assert (found.counts["succeeded"], found.counts["failed"], found.counts["started"]) == (2, 1, 3)
-    assert found.latencies["run"].count == 3
+    assert tuple(found.per_minute[name] for name in ("succeeded", "failed", "started")) == (2, 1, 3)
+    assert found.worst_minute["run"].count == 3
     before = shop.store.writes
     assert await keeper.run_once() is None
     assert shop.store.writes == before
@@ -109,7 +110,7 @@ async def test_errors_are_counted_by_kind_page_by_page(shop: Shop) -> None:
     await keeper.run_once()
     (group,) = shop.app.errors.list()
     assert (group.task, group.type, group.message, group.count) == ("broken", "ValueError", "no such card", 2)
-    assert 'raise ValueError("no such card")' in shop.app.errors.show(group.fingerprint).traceback
+    assert 'raise ValueError("no such card")' in (shop.app.errors.show(group.fingerprint).traceback or "")
 
 
 @live
@@ -120,7 +121,7 @@ async def test_two_that_keep_the_numbers_at_once_count_nothing_twice(shop: Shop)
     shop.clock.advance(70)
     await asyncio.gather(meter(shop).run_once(), meter(shop).run_once())
     (found,) = shop.app.stats.throughput(5)
-    assert (found.counts["succeeded"], found.counts["failed"]) == (1, 1)
+    assert (found.per_minute["succeeded"], found.per_minute["failed"]) == (1 / 5, 1 / 5)
     assert [group.count for group in shop.app.errors.list()] == [1]
 
 
@@ -180,7 +181,7 @@ async def test_a_store_that_fails_leaves_the_minute_to_the_next_run(shop: Shop) 
     else:
         raise AssertionError("the loss of a reply went unnoticed")
     await keeper.run_once()
-    assert [found.counts["succeeded"] for found in shop.app.stats.throughput(5)] == [1]
+    assert [found.per_minute["succeeded"] for found in shop.app.stats.throughput(5)] == [1 / 5]
 
 
 @live
@@ -198,7 +199,7 @@ async def test_a_minute_whose_write_was_refused_is_rolled_by_the_next_run(shop: 
     with pytest.raises(StorageBusy):
         await keeper.run_once()
     await keeper.run_once()
-    assert [found.counts["succeeded"] for found in shop.app.stats.throughput(5)] == [1]
+    assert [found.per_minute["succeeded"] for found in shop.app.stats.throughput(5)] == [1 / 5]
 
 
 @live
@@ -287,9 +288,11 @@ async def test_the_health_of_each_minute_is_kept_for_thirty_days(shop: Shop) -> 
             await keeps.run_once()
         shop.clock.advance(1)
         first, second = shop.app.stats.health(minutes=5)
-        assert second.minute - first.minute == 60_000_000
+        assert second.minute - first.minute == timedelta(minutes=1)
         assert (second.workers, second.rss > 1_000_000, second.bytes > 0) == (1, True, True)
         assert shop.app.stats.health(minutes=5, before=second.minute) == [first]
     shop.clock.advance(31 * 86_400)
     await keeps.run_once()
-    assert [point.workers for point in shop.app.stats.health(minutes=2_000, before=second.minute + 1)] == []
+    assert [
+        point.workers for point in shop.app.stats.health(minutes=2_000, before=second.minute + timedelta(seconds=1))
+    ] == []

@@ -241,7 +241,7 @@ def test_a_view_tries_again_and_revives_what_is_its_own(shop: Shop) -> None:
     assert acme.outbox.retry("cloud", actor="ada") == 1
     with pytest.raises(holdfast.InvalidInput, match="older_than"):
         acme.outbox.drain("cloud", apply=True)
-    assert dict(acme.outbox.drain("cloud", older_than=0, apply=True).by_kind) == {"bad": 1}
+    assert dict(acme.outbox.drain("cloud", older_than=0, apply=True).kinds) == {"bad": 1}
     due = shop.app.jobs.find(holdfast.model.JobFilter(queue="outbox.cloud", state=holdfast.model.JobState.READY))
     assert sorted(job.tenant for job in due if job.not_before <= shop.clock.now()) == ["acme", "acme"]
     assert shop.app.scoped("other").outbox.list()[0].abandoned == 1

@@ -190,7 +190,7 @@ async def test_great_numbers_are_counted_for_those_who_ask(shop: Shop, monkeypat
     await ended(shop, 0, 2, 4)
     await pruner(shop).run_once()
     (count,) = await shop.app.jobs.acounts()
-    assert (count.label, count.jobs, count.estimated) == ("succeeded", 3, True)
+    assert (count.state, count.jobs, count.estimated) == ("succeeded", 3, True)
     shop.clock.advance(7 * DAY)
     await pruner(shop).run_once()
     assert await shop.store.aread(Op(counting.count_jobs)) == []
@@ -315,7 +315,7 @@ async def test_what_is_deleted_on_success_is_counted_first(shop: Shop) -> None:
     await pruning.run_once()
     assert await left(shop) == []
     (minute,) = await shop.app.stats.athroughput(1)
-    assert (minute.counts["succeeded"], minute.latencies["total"].count) == (2, 2)
+    assert (minute.per_minute["succeeded"], minute.worst_minute["total"].count) == (2, 2)
 
 
 @live

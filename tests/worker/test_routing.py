@@ -94,7 +94,7 @@ async def test_a_job_that_nobody_can_run_is_said_aloud(shop: Shop, caplog: pytes
         assert job.id in said
         assert "quantum" in said
         (found,) = await shop.app.queues.astranded()
-        assert (found.code, found.job_id) == ("capability_missing", job.id)
+        assert (found.code, found.job) == ("capability_missing", job.id)
         listed = await shop.app.jobs.afind(JobFilter(queue="default"))
         assert (await shop.app.jobs.aunrunnable(listed))[job.id].code == "capability_missing"
 

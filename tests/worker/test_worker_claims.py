@@ -34,7 +34,7 @@ async def test_a_worker_never_claims_more_than_it_has_free_slots_for(shop: Shop)
     jobs = await app.aenqueue_many([slow.job(n) for n in range(8)])
     async with shop.working(concurrency=3) as worker:
         await full.wait()
-        counts = {c.label: c.jobs for c in await app.jobs.acounts()}
+        counts = {c.state: c.jobs for c in await app.jobs.acounts()}
         assert counts == {"ready": 5, "running": 3}
         assert worker.runner.room() is None
         for _ in jobs:

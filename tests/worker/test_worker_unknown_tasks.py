@@ -117,5 +117,5 @@ async def test_a_worker_full_of_unknown_jobs_still_runs_what_it_knows(shop: Shop
     async with shop.working(concurrency=2):
         assert await job.aresult(SOON) == "ran"
         await asyncio.sleep(0)
-    counts = {(c.label, c.jobs) for c in await app.jobs.acounts()}
+    counts = {(c.state, c.jobs) for c in await app.jobs.acounts()}
     assert counts == {("ready", 50), ("succeeded", 1)}

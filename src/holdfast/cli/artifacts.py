@@ -11,7 +11,6 @@ import click
 
 from ..errors import InvalidInput
 from ..model.artifacts import Artifact
-from ..shapes.artifacts import of_artifact
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
@@ -33,7 +32,7 @@ def list_(job_id: str, app_name: str | None, store: str | None, as_json: bool, d
     """List the artifacts of a job, without their content."""
     found = find_app(app_name, store).artifacts.list(job_id)
     if as_json:
-        print_json({"artifacts": [plain(of_artifact(artifact)) for artifact in found]})
+        print_json({"artifacts": [plain(artifact) for artifact in found]})
         return
     rows = [(a.name, a.content_type, a.size, instant(a.created_at, exact=False), a.sha256) for a in found]
     print_table(("name", "type", "bytes#", "created", "sha256"), rows, empty="no artifacts")
@@ -71,7 +70,7 @@ def get(
     elif not as_json:
         _print(found, app.artifacts.open(job_id, name, start=start, length=length), asked=output == "-")
     if as_json:
-        print_json(plain(of_artifact(found)) | {"output": output})
+        print_json(plain(found) | {"output": output})
 
 
 def _save(pieces: Iterator[bytes], path: Path, *, force: bool) -> None:

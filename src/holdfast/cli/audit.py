@@ -7,11 +7,9 @@ from typing import Any
 
 import click
 
-from ..model.audit import AuditRecord
-from ..shapes.audit import of_record
 from .command import EXIT_CODES, Command, json_option, target_options, view_option
 from .locate import find_app
-from .output import instant, plain, print_json, print_table
+from .output import instant, json_line, plain, print_json, print_table
 
 
 @click.group(epilog=EXIT_CODES)
@@ -38,10 +36,20 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
     found = find_app(app_name, store).audit.list(**wanted)
     more = found[-1].id if len(found) == wanted["limit"] else None
     if as_json:
-        print_json({"records": [_data(record) for record in found], "next": more})
+        print_json({"records": [plain(record) for record in found], "next": more})
         return
     rows = [
-        (instant(r.at, exact=False), r.actor, r.action, r.target, r.tenant, r.before, r.after, r.reason, r.id)
+        (
+            instant(r.at, exact=False),
+            r.actor,
+            r.action,
+            r.target,
+            r.tenant,
+            _line(r.before),
+            _line(r.after),
+            r.reason,
+            r.id,
+        )
         for r in found
     ]
     columns = ("at", "actor", "action", "target…", "tenant", "before…", "after…", "reason…", "id")
@@ -50,9 +58,9 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
         click.echo(f"\nmore: --before {more}")
 
 
+def _line(value: Any) -> str | None:
+    return None if value is None else json_line(value)
+
+
 def _in_utc(at: datetime | None) -> datetime | None:
     return None if at is None else at.replace(tzinfo=UTC)
-
-
-def _data(record: AuditRecord) -> dict[str, Any]:
-    return plain(of_record(record))

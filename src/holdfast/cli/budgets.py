@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from ..client.budgets import Budgets
-from ..model.budgets import Budget
-from ..shapes.budgets import of_budget, of_job_spent
+from ..model.budgets import Budget, JobSpent
 from .command import (
     EXIT_CODES,
     Command,
@@ -83,7 +82,7 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
             line.soft_breaches,
             line.hard_breaches,
         )
-        for line in budget.lines
+        for line in budget.dimensions
     ]
     names = ("dimension", "spent#", "reserved#", "limit#", "left#", "lifetime#", "soft breaches#", "breaches#")
     print_table(names, rows, empty="no dimensions")
@@ -126,7 +125,7 @@ def raise_(
 ) -> None:  # fmt: skip
     """Raise limits, and release the waiting jobs that now fit."""
     budget = _budgets(app_name, store, tenant).raise_(name, dict(limits), **who)
-    shown = ", ".join(f"{_text(line.limit)} {line.dimension}" for line in budget.lines)
+    shown = ", ".join(f"{_text(line.limit)} {line.dimension}" for line in budget.dimensions)
     say(budget_data(budget), f"budget {name}: {shown}", as_json)
 
 
@@ -182,7 +181,7 @@ def give_back(job: str, app_name: str | None, store: str | None, as_json: bool, 
 
 def _tell_spent(job: str, spent: Mapping[str, Mapping[str, Decimal]], what: str, as_json: bool) -> None:
     if as_json:
-        print_json(plain(of_job_spent(job, spent)))
+        print_json(plain(JobSpent(job, spent)))
         return
     rows = [(budget, name, f"{n:f}") for budget, amounts in spent.items() for name, n in amounts.items()]
     print_table(("budget", "dimension", f"{what}#"), rows, empty=f"nothing was {what}")
@@ -190,7 +189,7 @@ def _tell_spent(job: str, spent: Mapping[str, Mapping[str, Decimal]], what: str,
 
 def budget_data(budget: Budget) -> dict[str, Any]:
     """Return a budget as JSON; amounts as text, because they are exact."""
-    return plain(of_budget(budget))
+    return plain(budget)
 
 
 def _rows(budget: Budget) -> list[tuple[Any, ...]]:
@@ -207,7 +206,7 @@ def _rows(budget: Budget) -> list[tuple[Any, ...]]:
             _when(budget),
             budget.origin,
         )
-        for line in budget.lines
+        for line in budget.dimensions
     ]
 
 

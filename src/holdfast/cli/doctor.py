@@ -18,11 +18,10 @@ from ..app import App
 from ..config import unknown_variables
 from ..errors import ConfigError, HoldfastError, NotFound
 from ..model.routing import Stranded
-from ..model.workers import Worker
+from ..model.workers import WorkerInfo
 from ..runtime.database import Database
 from ..runtime.opening import database_file, filesystem_of, redacted
 from ..shapes.store import of_facts, of_settings
-from ..shapes.workers import worker_state
 from ..version import VERSION
 from .command import FAILED, OK, Command, describe, json_option, target_options
 from .locate import find_app
@@ -134,9 +133,9 @@ def check_file(file: Path | None) -> Iterator[Check]:
         yield Check("filesystem", "note", f"other users can read {file}, which contains the arguments of every job")
 
 
-def check_workers(workers: Sequence[Worker]) -> Iterator[Check]:
-    alive = [worker for worker in workers if worker_state(worker) == "alive"]
-    lost = [worker for worker in workers if worker_state(worker) in ("lost", "dead")]
+def check_workers(workers: Sequence[WorkerInfo]) -> Iterator[Check]:
+    alive = [worker for worker in workers if worker.state == "alive"]
+    lost = [worker for worker in workers if worker.state in ("lost", "dead")]
     names = ", ".join(worker.name for worker in alive[:5]) + (" …" if len(alive) > 5 else "")
     yield Check("workers", "ok" if alive else "note", f"{len(alive)} alive: {names}" if alive else "no live workers")
     if lost:
@@ -146,7 +145,7 @@ def check_workers(workers: Sequence[Worker]) -> Iterator[Check]:
 
 def check_stranded(stranded: Sequence[Stranded]) -> Iterator[Check]:
     for item in stranded:
-        first = f"{item.job_id} and others like it: " if item.job_id else ""
+        first = f"{item.job} and others like it: " if item.job else ""
         yield Check("queues", "note", f"{item.queue}: {first}{item.text}")
 
 

@@ -6,8 +6,7 @@ import click
 
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
-from .output import console_for, instant, print_facts, print_json, print_table
-from .stats import error_data
+from .output import console_for, instant, plain, print_facts, print_json, print_table
 
 
 @click.group(epilog=EXIT_CODES)
@@ -24,7 +23,7 @@ def list_(task: str | None, limit: int, app_name: str | None, store: str | None,
     """List the error groups, most recent first. Workers update the counts every few seconds."""
     found = find_app(app_name, store).errors.list(task=task, limit=limit)
     if as_json:
-        print_json({"errors": [error_data(group) for group in found]})
+        print_json({"errors": [plain(group) for group in found]})
         return
     rows = [
         (
@@ -50,7 +49,7 @@ def show(fingerprint: str, app_name: str | None, store: str | None, as_json: boo
     """Show an error group with its latest traceback."""
     group = find_app(app_name, store).errors.show(fingerprint)
     if as_json:
-        print_json(error_data(group, whole=True))
+        print_json(plain(group))
         return
     print_facts(
         [

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from ..model.events import Event
-from ..shapes.events import of_event
 from .command import EXIT_CODES, Command, json_option, target_options
 from .locate import find_app
 from .output import instant, json_line, plain
@@ -43,7 +42,7 @@ def tail(
     feed = find_app(app_name, store).events(kinds=kinds or None, **wanted)
     try:
         for count, event in enumerate(feed, 1):
-            click.echo(json_line(plain(of_event(event))) if as_json else line(event))
+            click.echo(json_line(plain(event)) if as_json else line(event))
             if count == limit:
                 return
     except KeyboardInterrupt:

@@ -9,7 +9,6 @@ import click
 
 from ..model.routing import Grant, Stranded
 from ..rules.routing import Reason
-from ..shapes.queues import of_stranded
 from .command import Command, json_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
@@ -31,12 +30,12 @@ def grants(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
 def warn_of(stranded: Sequence[Stranded]) -> None:
     """Print warnings about jobs that no worker can run, below a list."""
     for item in stranded:
-        subject = f"{item.job_id} of queue {item.queue}, and similar jobs" if item.job_id else f"queue {item.queue}"
+        subject = f"{item.job} of queue {item.queue}, and similar jobs" if item.job else f"queue {item.queue}"
         click.echo(f"warning: {subject}: {item.text}", err=True)
 
 
 def stranded_data(stranded: Sequence[Stranded]) -> list[dict[str, Any]]:
-    return [plain(of_stranded(item)) for item in stranded]
+    return [plain(item) for item in stranded]
 
 
 def reason_data(reasons: Mapping[str, Reason], job_id: str) -> dict[str, Any] | None:

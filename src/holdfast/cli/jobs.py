@@ -37,7 +37,7 @@ from .output import (
     print_json,
     print_table,
 )
-from .steps import fork, print_steps, step_data
+from .steps import fork, print_steps
 from .streams import progress_data, progress_line, tail
 
 
@@ -118,7 +118,7 @@ def show(ids: Sequence[str], app_name: str | None, store: str | None, as_json: b
         if not as_json:
             print_job(job, attempts, progress, demands)
             print_steps(steps)
-        found = {"steps": [step_data(step) for step in steps], "progress": progress_data(progress)}
+        found = {"steps": [plain(step) for step in steps], "progress": progress_data(progress)}
         return job_whole(job, attempts, demands, app.artifacts.list(job_id)) | found
 
     _look(ids, one, "jobs", as_json=as_json)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import IO, Any
+from typing import IO
 
 import click
 
-from ..model.signals import Key
-from ..shapes.access import of_key
 from .command import EXIT_CODES, Command, Duration, actor_option, for_people, json_option, reason_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table, say
@@ -25,7 +23,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     """List the keys by fingerprint, without their secrets."""
     found = find_app(app_name, store).keys.list()
     if as_json:
-        print_json({"keys": [_data(key) for key in found]})
+        print_json({"keys": [plain(key) for key in found]})
         return
     rows = [
         (
@@ -85,7 +83,3 @@ def revoke(kid: str, app_name: str | None, store: str | None, as_json: bool, deb
     """Revoke a retired key, so that its signatures are rejected."""
     find_app(app_name, store).keys.revoke(kid, **who)
     say({"kid": kid, "revoked": True}, f"key {kid} revoked", as_json)
-
-
-def _data(key: Key) -> dict[str, Any]:
-    return plain(of_key(key))

@@ -19,7 +19,7 @@ from .command import (
     view_option,
 )
 from .locate import find_app
-from .output import print_json, print_table, say
+from .output import plain, print_json, print_table, say
 
 
 @click.group(epilog=EXIT_CODES)
@@ -83,9 +83,9 @@ def drain(
         raise click.UsageError("--apply needs --older-than: the minimum age of the entries, such as 30d, or 0 for all")
     report = _outboxes(find_app(app_name, store), tenant).drain(name, older_than=older_than, apply=apply, **who)
     if as_json:
-        print_json({"outbox": name, "applied": apply, "kinds": dict(report.by_kind), "left": report.left})
+        print_json(plain(report))
         return
-    rows = [(kind or "(none)", n) for kind, n in report.by_kind.items()]
+    rows = [(kind or "(none)", n) for kind, n in report.kinds.items()]
     print_table(("kind", "abandoned#"), rows, empty=f"{name} has no abandoned entries")
     if report.total:
         again = "--apply" if older_than is not None else "--older-than 0 --apply"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal
 
 import click
@@ -16,11 +16,10 @@ from rich.text import Text
 
 from ..model.artifacts import Artifact
 from ..model.jobs import Attempt, Demands, JobRecord
-from ..model.workers import Worker
+from ..model.values import decoded as decoded
+from ..model.values import instant_of
 from ..shapes.jobs import error_line as error_line
 from ..shapes.jobs import of_job, of_job_brief, with_artifacts
-from ..shapes.values import decoded as decoded
-from ..shapes.workers import of_worker
 
 _WIDE: Final = 400
 STATE_STYLES: Final = {
@@ -63,9 +62,9 @@ def json_line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=_text)
 
 
-def plain(shape: msgspec.Struct) -> dict[str, Any]:
-    """Return a shape of the HTTP API as `print_json` takes it."""
-    found: dict[str, Any] = msgspec.to_builtins(shape, builtin_types=(datetime,))
+def plain(thing: object) -> dict[str, Any]:
+    """Return an object as `print_json` takes it; the same JSON as over HTTP."""
+    found: dict[str, Any] = msgspec.to_builtins(thing, builtin_types=(datetime,))
     return found
 
 
@@ -101,12 +100,10 @@ def cell(value: object) -> Text:
     return Text(text, STATE_STYLES.get(text, ""))
 
 
-def instant(micros: int | None, *, exact: bool = True) -> str | None:
+def instant(at: datetime | int | None, *, exact: bool = True) -> str | None:
     """Format a time in ISO 8601 and UTC, with microseconds for programs and seconds for people."""
-    if micros is None:
-        return None
-    at = datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
-    return _text(at, exact=exact)
+    shown = instant_of(at) if isinstance(at, int) else at
+    return None if shown is None else _text(shown, exact=exact)
 
 
 def _text(at: datetime, *, exact: bool = True) -> str:
@@ -121,7 +118,3 @@ def job_brief(job: JobRecord) -> dict[str, Any]:
 def job_whole(job: JobRecord, attempts: list[Attempt], demands: Demands, artifacts: list[Artifact]) -> dict[str, Any]:
     """Return a job with all its details."""
     return plain(with_artifacts(of_job(job, attempts, demands), artifacts))
-
-
-def worker_data(worker: Worker) -> dict[str, Any]:
-    return plain(of_worker(worker))

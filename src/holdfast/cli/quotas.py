@@ -8,7 +8,6 @@ import click
 
 from ..client.quotas import Quotas
 from ..model.budgets import Quota
-from ..shapes.budgets import of_quota
 from .command import (
     EXIT_CODES,
     Command,
@@ -122,7 +121,7 @@ def delete(
 
 def quota_data(quota: Quota) -> dict[str, Any]:
     """Return a quota as JSON; the window in seconds."""
-    return plain(of_quota(quota))
+    return plain(quota)
 
 
 def _quotas(app_name: str | None, store: str | None, tenant: str | None) -> Quotas:

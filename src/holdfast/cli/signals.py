@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..shapes.signals import of_pending, of_received, of_sent
+from ..shapes.signals import of_pending
 from .command import EXIT_CODES, Command, actor_option, json_option, reason_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
@@ -35,7 +35,7 @@ def send(
     meant = sys.stdin.readline().strip() if target == "-" else target
     sent = find_app(app_name, store).signal(meant, payload=_payload(payload), **more)
     if as_json:
-        print_json(plain(of_sent(sent)))
+        print_json(plain(sent))
     elif sent.again:
         click.echo(f"job {sent.job_id}: already stored as signal {sent.seq}")
     else:
@@ -83,7 +83,7 @@ def received(job: str, app_name: str | None, store: str | None, as_json: bool, d
     """List the signals sent to a job, newest first, without their payloads."""
     found = find_app(app_name, store).signals.received(job, **more)
     if as_json:
-        print_json({"signals": [plain(of_received(one)) for one in found]})
+        print_json({"signals": [plain(one) for one in found]})
         return
     rows = [(one.seq, one.name, one.source, instant(one.at, exact=False), one.taken_by or "unread") for one in found]
     print_table(("#", "name", "from", "at", "consumed by…"), rows, empty="no signals")

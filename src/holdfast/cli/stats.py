@@ -9,11 +9,10 @@ from typing import Any, Final
 import click
 
 from ..app import App
-from ..client.stats import MOST_OF_TASKS, Throughput
-from ..model.stats import LABELS, ErrorGroup, Latency, QueueStats, StoreStats, TaskStats, WorkerStats
+from ..client.stats import MOST_OF_TASKS
+from ..model.stats import LABELS, Latency, QueueStats, StoreStats, Throughput, WorkerStats
 from ..model.webhooks import QUEUE as WEBHOOKS
 from ..shapes.queues import of_queue_stats
-from ..shapes.stats import of_error, of_error_whole, of_task_stats, of_throughput
 from .command import Command, json_option, target_options
 from .locate import find_app
 from .output import console_for, plain, print_json, print_table
@@ -66,7 +65,7 @@ def _by_queue(app: App, queue: str | None, minutes: int, *, as_json: bool) -> No
             {
                 "queues": [queue_data(one) for one in queues],
                 "minutes": minutes,
-                "throughput": [throughput_data(rate) for rate in rates],
+                "throughput": [plain(rate) for rate in rates],
                 "store": store_data(health),
             }
         )
@@ -79,7 +78,7 @@ def _by_queue(app: App, queue: str | None, minutes: int, *, as_json: bool) -> No
 def _by_task(app: App, minutes: int, *, as_json: bool) -> None:
     found = app.stats.tasks(minutes)
     if as_json:
-        print_json({"minutes": minutes, "tasks": [task_data(one) for one in found]})
+        print_json({"minutes": minutes, "tasks": [plain(one) for one in found]})
         return
     console_for().print(f"the last {minutes} complete minutes", style="bold")
     rows = [
@@ -130,7 +129,7 @@ def _show_rates(rates: list[Throughput], minutes: int) -> None:
     rows = [
         (
             queue_name(rate.queue),
-            *(f"{rate.per_minute(name):.4g}" for name in _EVENTS),
+            *(f"{rate.per_minute.get(name, 0):.4g}" for name in _EVENTS),
             *(_spread(rate, name) for name in ("wait", "run", "total")),
         )
         for rate in rates
@@ -141,7 +140,7 @@ def _show_rates(rates: list[Throughput], minutes: int) -> None:
 
 
 def _spread(rate: Throughput, name: str) -> str:
-    point = rate.latencies.get(name)
+    point = rate.worst_minute.get(name)
     return "" if point is None else " / ".join(age(value) for value in (point.p50, point.p95, point.p99))
 
 
@@ -205,14 +204,6 @@ def queue_data(queue: QueueStats) -> dict[str, Any]:
     return plain(of_queue_stats(queue))
 
 
-def throughput_data(rate: Throughput) -> dict[str, Any]:
-    return plain(of_throughput(rate))
-
-
-def task_data(stats: TaskStats) -> dict[str, Any]:
-    return plain(of_task_stats(stats))
-
-
 def store_data(health: StoreStats) -> dict[str, Any]:
     return asdict(health)
 
@@ -221,7 +212,3 @@ def worker_vitals(worker: WorkerStats) -> tuple[str, str, str]:
     """Return the CPU, memory and claim latency of a worker."""
     vitals = worker.vitals
     return (share(vitals.cpu), size(vitals.rss), age(vitals.claim_p99)) if vitals else ("", "", "")
-
-
-def error_data(group: ErrorGroup, *, whole: bool = False) -> dict[str, Any]:
-    return plain(of_error_whole(group) if whole else of_error(group))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from ..clock import SECOND
-from ..model.steps import Step
-from ..shapes.steps import of_step
+from ..model.steps import StepInfo
+from ..shapes.jobs import line_of
 from .command import Command, actor_option, json_option, reason_option, target_options
 from .locate import find_app
-from .output import decoded, error_line, instant, plain, print_json, print_table
+from .output import instant, print_json, print_table
 
 
 @click.command(cls=Command)
@@ -44,11 +42,7 @@ def fork(
         click.echo(f"{made.id} continues from {from_step}")
 
 
-def step_data(step: Step) -> dict[str, Any]:
-    return plain(of_step(step))
-
-
-def print_steps(steps: Sequence[Step]) -> None:
+def print_steps(steps: Sequence[StepInfo]) -> None:
     if not steps:
         return
     click.echo("\nsteps")
@@ -58,8 +52,8 @@ def print_steps(steps: Sequence[Step]) -> None:
             step.called,
             step.attempts,
             instant(step.ended_at),
-            f"{(step.ended_at - step.started_at) / SECOND:.3g} s",
-            error_line(step.error) or json.dumps(decoded(step.value), ensure_ascii=False),
+            f"{(step.ended_at - step.started_at).total_seconds():.3g} s",
+            line_of(step.error) or json.dumps(step.value, ensure_ascii=False),
         )
         for step in steps
     ]

@@ -12,7 +12,7 @@ import click
 from ..app import App
 from ..model.jobs import JobState
 from ..model.streams import Frame, Progress
-from ..shapes.streams import of_frame, of_progress
+from ..shapes.streams import of_frame
 from .command import Command, json_option, target_options
 from .locate import find_app
 from .output import json_line, plain
@@ -88,7 +88,7 @@ def shown(frame: Frame, before: str = "") -> str:
 
 def progress_data(progress: Progress) -> dict[str, Any] | None:
     """Return a job's progress as JSON."""
-    return None if progress.at is None else plain(of_progress(progress))
+    return None if progress.at is None else plain(progress)
 
 
 def progress_line(progress: Progress) -> str | None:

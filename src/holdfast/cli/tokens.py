@@ -8,8 +8,6 @@ import click
 
 from ..client.access import Access
 from ..model.access import ROLES, SCOPES, Token
-from ..rules.access import role_of
-from ..shapes.access import of_token
 from .command import EXIT_CODES, Command, Duration, actor_option, json_option, reason_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table, say
@@ -53,11 +51,11 @@ def create(
     """Create a token and print its secret, once."""
     made = find_app(app_name, store).tokens.create(name, scopes=scopes or None, **what)
     if as_json:
-        print_json({**token_data(made.token), "secret": made.secret})
+        print_json(plain(made))
         return
-    until = instant(made.token.expires_at, exact=False)
+    until = instant(made.expires_at, exact=False)
     # On standard error; the secret alone is on standard output: `TOKEN=$(holdfast tokens create …)`.
-    click.echo(f"token {name}: {_permissions(made.token)}; expires {until or 'never'}", err=True)
+    click.echo(f"token {name}: {_permissions(made)}; expires {until or 'never'}", err=True)
     click.echo("its secret, which is not shown again:", err=True)
     click.echo(made.secret)
 
@@ -69,7 +67,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     """List the tokens, without their secrets."""
     found = _all(find_app(app_name, store).tokens)
     if as_json:
-        print_json({"tokens": [token_data(token) for token in found]})
+        print_json({"tokens": [plain(token) for token in found]})
         return
     rows = [
         (
@@ -100,11 +98,6 @@ def revoke(token: str, app_name: str | None, store: str | None, as_json: bool, d
     say({"revoked": revoked}, f"token {token} revoked" if revoked else "the token was already revoked", as_json)
 
 
-def token_data(token: Token) -> dict[str, Any]:
-    """Return a token as JSON, without its secret."""
-    return plain(of_token(token))
-
-
 def _all(access: Access) -> list[Token]:
     found: list[Token] = []
     while page := access.list(after=found[-1] if found else None, limit=1_000):
@@ -113,6 +106,6 @@ def _all(access: Access) -> list[Token]:
 
 
 def _permissions(token: Token) -> str:
-    scopes = role_of(token.scopes) or ", ".join(scope for scope in SCOPES if scope in token.scopes)
+    scopes = token.role or ", ".join(token.scopes)
     queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
     return scopes + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")

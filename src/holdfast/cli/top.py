@@ -17,15 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..app import App
-from ..client.stats import Throughput
 from ..errors import HoldfastError
-from ..model.stats import ErrorGroup, QueueStats, StoreStats, WorkerStats
+from ..model.stats import ErrorGroup, QueueStats, StoreStats, Throughput, WorkerStats
 from .command import Command, describe, json_option, target_options
 from .locate import find_app
-from .output import cell, console_for, instant, print_json
+from .output import cell, console_for, instant, plain, print_json
 from .stats import (
     age,
-    error_data,
     number,
     queue_data,
     queue_name,
@@ -33,7 +31,6 @@ from .stats import (
     share,
     size,
     store_data,
-    throughput_data,
     worker_vitals,
     worth_showing,
 )
@@ -52,12 +49,12 @@ class View:
     def data(self) -> dict[str, Any]:
         return {
             "queues": [queue_data(queue) for queue in self.queues],
-            "throughput": [throughput_data(rate) for rate in self.rates.values()],
+            "throughput": [plain(rate) for rate in self.rates.values()],
             "workers": [
                 {"id": worker.id, "name": worker.name, "state": worker.state, "slots": worker.slots}
                 for worker in self.workers
             ],
-            "errors": [error_data(group) for group in self.errors],
+            "errors": [plain(group) for group in self.errors],
             "store": store_data(self.store),
         }
 
@@ -176,8 +173,8 @@ def _queue_cells(view: View, queue: QueueStats) -> list[str]:
     counts = [number(queue, label) for label in ("waiting", "delayed", "retrying", "parked")]
     running = f"{queue.running}/{queue.slots}" + (f" {share(queue.utilisation)}" if queue.slots else "")
     rate = view.rates.get(queue.name)
-    rates = [f"{rate.per_minute(name):.4g}" if rate else "" for name in ("enqueued", "succeeded", "failed")]
-    spans = [age(point.p99) if rate and (point := rate.latencies.get(name)) else "" for name in ("wait", "run")]
+    rates = [f"{rate.per_minute.get(name, 0):.4g}" if rate else "" for name in ("enqueued", "succeeded", "failed")]
+    spans = [age(point.p99) if rate and (point := rate.worst_minute.get(name)) else "" for name in ("wait", "run")]
     return [*counts, running, number(queue, "failed"), age(queue.oldest_due_age), *rates, *spans]
 
 

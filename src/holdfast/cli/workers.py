@@ -8,10 +8,9 @@ import click
 
 from ..clock import SECOND
 from ..model.actions import Lease
-from ..shapes.workers import worker_state
 from .command import EXIT_CODES, Command, actor_option, json_option, target_options
 from .locate import find_app
-from .output import instant, print_json, print_table, worker_data
+from .output import instant, plain, print_json, print_table
 from .stats import queue_names
 
 
@@ -27,12 +26,12 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     """List the registered workers, oldest first."""
     found = find_app(app_name, store).workers.list()
     if as_json:
-        print_json({"workers": [worker_data(worker) for worker in found]})
+        print_json({"workers": [plain(worker) for worker in found]})
         return
     rows = [
         (
             worker.name,
-            worker_state(worker),
+            worker.state,
             queue_names(worker.queues),
             worker.concurrency,
             worker.running,

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from msgspec import structs
+
 from ..errors import InvalidInput, QueueFull, StorageError
 from ..ids import ids
-from ..model.access import Identity, NewToken, Recognized, Token, identity_of
+from ..model.access import CreatedToken, Identity, Recognized, Token, identity_of
 from ..names import check_name, check_queue
 from ..rules.access import (
     SECRET_BYTES,
@@ -62,7 +64,7 @@ class Access:
         tasks: Sequence[str] = (),
         actor: str = "app",
         reason: str = "",
-    ) -> NewToken:
+    ) -> CreatedToken:
         """Create a token; the result has its secret, which is not stored and never shown again.
 
         A `role` (viewer, operator, admin) or `scopes` say what it allows. With a `tenant` it reaches only that tenant's
@@ -86,7 +88,7 @@ class Access:
         if fields["queues"] or fields["tasks"]:
             check_confined(fields["scopes"])
         token = await line.write(Op(lambda tx: access.create(tx, **fields, actor=actor, reason=reason)))
-        return NewToken(token, secret)
+        return CreatedToken(**structs.asdict(token), secret=secret)
 
     acreate = create.awaiting
 

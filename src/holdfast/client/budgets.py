@@ -123,7 +123,7 @@ class Budgets:
             before = await budgets.get(tx, tenant, name)
             done = await budgets.reset(tx, tenant, name)
             if done:
-                spent = {line.dimension: f"{line.spent:f}" for line in before.lines}
+                spent = {line.dimension: f"{line.spent:f}" for line in before.dimensions}
                 said = {"action": "budget.reset", "target": name, "reason": reason}
                 await audit(tx, actor=actor, **said, before={"spent": spent}, tenant=tenant)
             return done
@@ -250,8 +250,8 @@ def _told(spent: Spent) -> Spent:
 
 def _shown(budget: Budget) -> dict[str, object]:
     return {
-        "limits": {line.dimension: None if line.limit is None else f"{line.limit:f}" for line in budget.lines},
-        "soft": {line.dimension: f"{line.soft:f}" for line in budget.lines if line.soft is not None},
+        "limits": {line.dimension: None if line.limit is None else f"{line.limit:f}" for line in budget.dimensions},
+        "soft": {line.dimension: f"{line.soft:f}" for line in budget.dimensions if line.soft is not None},
         "every": budget.every,
         "cron": budget.cron,
         "within": budget.within,

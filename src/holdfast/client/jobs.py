@@ -14,7 +14,7 @@ from ..model.actions import Action, ActionResult, BulkReport, Lease, Order
 from ..model.answers import Count, JobFilter, JobPage
 from ..model.jobs import Attempt, Demands, Ended, JobRecord
 from ..model.routing import Grant
-from ..model.steps import Step
+from ..model.steps import StepInfo
 from ..names import check_name
 from ..rules.actions import ACTIONS, JobAction, action_of
 from ..rules.explain import Explanation
@@ -148,10 +148,10 @@ class Jobs:
     asearch = search.awaiting
 
     @reads
-    def steps(self, job_id: str, *, whole: bool = True) -> Op[list[Step]]:
+    def steps(self, job_id: str, *, whole: bool = True) -> Op[list[StepInfo]]:
         """Return the steps that a durable job has recorded so far, in their order.
 
-        Unless they are read `whole`, each value over 256 KiB is replaced by a short reference.
+        Unless they are read `whole`, a text with its size replaces each value over 256 KiB.
         """
         return self._scope.sees(job_id, journal(job_id, whole=whole))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from ..ids import token
-from ..model.signals import Key
+from ..model.access import Key
 from ..names import check_duration
 from ..rules.signals import SECRET_BYTES, check_kid, check_secret
 from ..storage.ops.signals import keys

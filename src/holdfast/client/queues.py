@@ -241,9 +241,9 @@ def _view(settings: QueueSettings, counts: Sequence[Count], oldest: int | None) 
     return QueueView(
         settings.name,
         str(settings.state),
-        {count.label: count.jobs for count in counts},
+        {count.state: count.jobs for count in counts},
         settings,
-        frozenset(count.label for count in counts if count.estimated),
+        frozenset(count.state for count in counts if count.estimated),
         seconds(oldest),
     )
 
@@ -256,7 +256,7 @@ async def _queues(tx: Tx, tenant: str) -> list[QueueStats]:
     states = await queries.queue_states(tx)
     found: dict[str, dict[str, int]] = {}
     for count in await tenants.counts(tx, tenant):
-        found.setdefault(count.queue, {})[count.label] = count.jobs
+        found.setdefault(count.queue, {})[count.state] = count.jobs
     return [
         QueueStats(name=name, state=states.get(name, "active"), counts=counts) for name, counts in sorted(found.items())
     ]

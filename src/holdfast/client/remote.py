@@ -35,7 +35,7 @@ from ..model.remote import (
     Waited,
 )
 from ..model.signals import Answer, Condition, Distinct, OnTimeout, Opened, Wait
-from ..model.steps import Step
+from ..model.steps import Step, StepInfo
 from ..model.streams import Batch, Cursor, Draft, Progress
 from ..names import check_duration, check_name
 from ..rules.artifacts import check_artifact_name, check_content_type
@@ -63,7 +63,7 @@ from .calls import composed
 from .lines import Line
 from .remote_checks import beat_every, check_claim, check_confined, check_handles, introduction
 from .remote_claims import claim
-from .steps import shown_steps
+from .steps import shown_step, shown_steps
 
 Amounts = Mapping[str, Amount]
 
@@ -269,18 +269,18 @@ class Leases:
     aartifact = artifact.awaiting
 
     @composed
-    async def record_step(self, line: Line, handle: str, name: str, value: object) -> Step:
+    async def record_step(self, line: Line, handle: str, name: str, value: object) -> StepInfo:
         """Record the value of a step, for later runs. The first value under its name stays."""
         lease = await self._lease(line, handle)
         named = check_call_name(check_name("the step's name", name))
         text = encode(value, what=f"the value of step {named!r}", limit=self._limit())
         entry = Step(key=key_of("step", named, 1), kind="step", name=named, value=text)
-        return await line.write(Op(lambda tx: remote.record_step(tx, lease, entry)))
+        return shown_step(await line.write(Op(lambda tx: remote.record_step(tx, lease, entry))))
 
     arecord_step = record_step.awaiting
 
     @composed
-    async def steps(self, line: Line, handle: str) -> list[Step]:
+    async def steps(self, line: Line, handle: str) -> list[StepInfo]:
         """Return the steps that the runs of the job have recorded so far, in order."""
         lease = await self._lease(line, handle)
         return shown_steps(await line.read(Op(lambda tx: steps.read_whole_journal(tx, lease.job_id))))

@@ -12,7 +12,7 @@ from ..clock import SECOND, SYSTEM_CLOCK
 from ..model.jobs import Claimed
 from ..model.outcomes import Failed, Finish
 from ..model.remote import LeasedJob
-from ..model.workers import Worker
+from ..model.workers import WorkerRecord
 from ..rules.failure import error_text
 from ..storage.ops import remote
 from ..storage.ops.routing.grants import expire_grants
@@ -30,7 +30,7 @@ _LONGEST_SHARE: Final = 0.5
 async def claim(
     line: Line,
     tasks: Tasks,
-    worker: Worker,
+    worker: WorkerRecord,
     limit: int,
     wait: float,
     token: str,
@@ -90,7 +90,7 @@ class _Claiming:
     """One claim, repeated as often as needed, under one token."""
 
     def __init__(
-        self, line: Line, tasks: Tasks, worker: Worker, limit: int, token: str, random: Callable[[], float]
+        self, line: Line, tasks: Tasks, worker: WorkerRecord, limit: int, token: str, random: Callable[[], float]
     ) -> None:
         self._line = line
         self._tasks = tasks

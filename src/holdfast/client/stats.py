@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from ..clock import SYSTEM_CLOCK
@@ -14,17 +15,20 @@ from ..model.stats import (
     LATENCIES,
     MINUTE,
     ErrorGroup,
+    ErrorWhole,
     FailedRun,
-    HealthPoint,
+    HealthMinute,
     LimitStats,
     MetricPoint,
     OperationStats,
     QueueStats,
     StoreStats,
     TaskStats,
+    Throughput,
     WorkerStats,
+    WorstMinute,
 )  # fmt: skip
-from ..names import check_name, check_queue
+from ..names import check_instant, check_name, check_queue
 from ..rules.stats import fingerprint as kind_of
 from ..runtime.draining import run_blocking
 from ..storage.disk import log_bytes
@@ -48,21 +52,6 @@ MOST_RUNS: Final = 1_000
 _REMEMBERED: Final = 20_000
 _LOOKED_AT: Final = 2_000
 """The newest failed runs of a tenant that are grouped by kind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput:
-    """The work of a queue in the last closed minutes."""
-
-    queue: str
-    minutes: int
-    counts: dict[str, int]
-    """Sums over these minutes, by counter."""
-    latencies: dict[str, MetricPoint]
-    """The worst minute's, by the 99th percentile: percentiles of several minutes cannot be combined."""
-
-    def per_minute(self, counter: str) -> float:
-        return self.counts.get(counter, 0) / self.minutes
 
 
 class Stats:
@@ -97,9 +86,8 @@ class Stats:
             return [
                 Throughput(
                     queue=queue,
-                    minutes=minutes,
-                    counts={metric: count for (name, metric), count in counted.items() if name == queue},
-                    latencies={point.metric: point for point in worst if point.queue == queue},
+                    per_minute={metric: n / minutes for (name, metric), n in sorted(counted.items()) if name == queue},
+                    worst_minute={point.metric: _worst(point) for point in worst if point.queue == queue},
                 )
                 for queue in queues
             ]
@@ -136,19 +124,20 @@ class Stats:
 
     @reads
     def series(
-        self, queue: str, metric: str, minutes: int = 60, *, before: int | None = None
+        self, queue: str, metric: str, minutes: int = 60, *, before: datetime | None = None
     ) -> Op[builtins.list[MetricPoint]]:
         """Return one metric of one queue by minute, oldest first; minutes in which nothing happened are left out.
 
-        `before` is an instant in microseconds, such as the first minute of the last answer, to page back.
+        `before` is an instant, such as the first minute of the last answer, to page back.
         """
         name = check_queue(queue)
         _check_minutes(minutes, MOST_MINUTES)
         if metric not in (*COUNTERS, *LATENCIES):
             raise InvalidInput(f"there is no metric {metric!r}; there are {', '.join((*COUNTERS, *LATENCIES))}")
+        end = _checked("before", before)
 
         async def run(tx: Tx) -> list[MetricPoint]:
-            until = before if before is not None else await queries.clock(tx)
+            until = end if end is not None else await queries.clock(tx)
             return await rollup.series(tx, name, metric, until - minutes * MINUTE, until)
 
         return Op(run)
@@ -156,15 +145,16 @@ class Stats:
     aseries = series.awaiting
 
     @reads
-    def health(self, minutes: int = 60, *, before: int | None = None) -> Op[builtins.list[HealthPoint]]:
+    def health(self, minutes: int = 60, *, before: datetime | None = None) -> Op[builtins.list[HealthMinute]]:
         """Return the health of the worker processes and of the database, minute by minute, oldest first.
 
-        `before` is an instant in microseconds, to page back. Minutes without a worker are left out.
+        `before` is an instant, to page back. Minutes without a worker are left out.
         """
         _check_minutes(minutes, MOST_MINUTES)
+        end = _checked("before", before)
 
-        async def run(tx: Tx) -> list[HealthPoint]:
-            until = before if before is not None else await queries.clock(tx)
+        async def run(tx: Tx) -> list[HealthMinute]:
+            until = end if end is not None else await queries.clock(tx)
             return await stats.health_history(tx, until - minutes * MINUTE, until)
 
         return Op(run)
@@ -270,16 +260,16 @@ class Errors(FailedRuns):
 
     @reads
     def list(
-        self, *, task: str | None = None, since: int | None = None, limit: int = 50
+        self, *, task: str | None = None, since: datetime | None = None, limit: int = 50
     ) -> Op[builtins.list[ErrorGroup]]:
-        """Return the kinds, the last seen first. `since` is an instant in microseconds."""
-        n = _checked_limit(limit)
-        return Op(lambda tx: errors.list_errors(tx, task=task, since=since, n=n), single=True)
+        """Return the kinds seen `since` then, the last seen first."""
+        n, start = _checked_limit(limit), _checked("since", since)
+        return Op(lambda tx: errors.list_errors(tx, task=task, since=start, n=n), single=True)
 
     alist = list.awaiting
 
     @reads
-    def show(self, fingerprint: str) -> Op[ErrorGroup]:
+    def show(self, fingerprint: str) -> Op[ErrorWhole]:
         """Return one kind, with the traceback of its newest error."""
         return Op(lambda tx: errors.get_error(tx, fingerprint), single=True)
 
@@ -295,15 +285,16 @@ class TenantErrors(FailedRuns):
 
     @composed
     async def list(
-        self, line: Line, *, task: str | None = None, since: int | None = None, limit: int = 50
+        self, line: Line, *, task: str | None = None, since: datetime | None = None, limit: int = 50
     ) -> builtins.list[ErrorGroup]:
-        """Return the kinds among the newest 2,000 failed runs, the last seen first. `since` is in microseconds."""
-        return _kinds(await line.read(_failures(self._whose, task, since)))[: _checked_limit(limit)]
+        """Return the kinds among the newest 2,000 failed runs, the last seen first."""
+        found = _kinds(await line.read(_failures(self._whose, task, _checked("since", since))))[: _checked_limit(limit)]
+        return [_brief(group) for group in found]
 
     alist = list.awaiting
 
     @composed
-    async def show(self, line: Line, fingerprint: str) -> ErrorGroup:
+    async def show(self, line: Line, fingerprint: str) -> ErrorWhole:
         """Return one kind, with the traceback of its newest error."""
         return _one(await line.read(_failures(self._whose)), fingerprint)
 
@@ -312,6 +303,13 @@ class TenantErrors(FailedRuns):
 
 def _pick(found: list[QueueStats], name: str) -> QueueStats:
     return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)
+
+
+def _worst(point: MetricPoint) -> WorstMinute:
+    mean = (point.sum or 0.0) / point.count if point.count else None
+    return WorstMinute(
+        minute=point.minute, count=point.count, mean=mean, p50=point.p50, p95=point.p95, p99=point.p99, max=point.max
+    )
 
 
 async def _newest(tx: Tx) -> int:
@@ -333,11 +331,20 @@ def _failures(tenant: str, task: str | None = None, since: int | None = None) ->
     return Op(lambda tx: errors.failures_of(tx, tenant, task=named, since=since, n=_LOOKED_AT), single=True)
 
 
-def _kinds(found: errors.Page) -> list[ErrorGroup]:
-    return sorted(errors.grouped(found), key=lambda group: (-group.last_seen, group.fingerprint))
+def _kinds(found: errors.Page) -> list[ErrorWhole]:
+    # The groups come sorted by fingerprint, and the sort is stable.
+    return sorted(errors.grouped(found), key=lambda group: group.last_seen, reverse=True)
 
 
-def _one(found: errors.Page, fingerprint: str) -> ErrorGroup:
+def _brief(group: ErrorWhole) -> ErrorGroup:
+    return ErrorGroup(**{name: getattr(group, name) for name in ErrorGroup.__struct_fields__})
+
+
+def _checked(what: str, at: datetime | None) -> int | None:
+    return None if at is None else check_instant(what, at)
+
+
+def _one(found: errors.Page, fingerprint: str) -> ErrorWhole:
     for group in _kinds(found):
         if group.fingerprint == fingerprint:
             return group

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from ..ids import ids
-from ..model.steps import Step
+from ..model.steps import Step, StepInfo
+from ..model.values import decoded, instant_of
 from ..names import check_name
 from ..rules.budgets import in_units
 from ..storage.ops import steps
@@ -19,11 +19,11 @@ from ..tasks.tenants import creator
 _CHARGES: Final = frozenset({"spend", "settle", "reserve"})
 
 
-def journal(job_id: str, *, whole: bool) -> Op[list[Step]]:
+def journal(job_id: str, *, whole: bool) -> Op[list[StepInfo]]:
     """Read the recorded steps of a durable job."""
     job_id = check_name("the id", job_id)
 
-    async def run(tx: Tx) -> list[Step]:
+    async def run(tx: Tx) -> list[StepInfo]:
         await queries.get_job(tx, job_id)
         if whole:
             return shown_steps(await steps.read_whole_journal(tx, job_id))
@@ -32,11 +32,25 @@ def journal(job_id: str, *, whole: bool) -> Op[list[Step]]:
     return Op(run)
 
 
-def shown_steps(journal: Iterable[Step]) -> list[Step]:
-    """Return the entries as they are shown, with amounts in their own unit."""
-    return [
-        replace(step, value=in_units(step.value)) if step.kind in _CHARGES and step.value else step for step in journal
-    ]
+def shown_steps(journal: Iterable[Step]) -> list[StepInfo]:
+    """Return the entries as they are shown."""
+    return [shown_step(step) for step in journal]
+
+
+def shown_step(step: Step) -> StepInfo:
+    """Return an entry as it is shown, with amounts in their own unit."""
+    value = in_units(step.value) if step.kind in _CHARGES and step.value else step.value
+    return StepInfo(
+        key=step.key,
+        kind=step.kind,
+        name=step.name,
+        called=step.called or None,
+        attempts=step.attempts,
+        started_at=instant_of(step.started_at),
+        ended_at=instant_of(step.ended_at),
+        value=decoded(value),
+        error=decoded(step.error),
+    )
 
 
 def fork(job_id: str, from_step: str, actor: str, reason: str) -> Op[tuple[str, str]]:

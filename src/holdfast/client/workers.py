@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..model.actions import Buried
-from ..model.workers import Worker
+from ..model.workers import WorkerInfo
 from ..names import check_name
 from ..storage.ops.workers import leases, workers
 from ..storage.port import Op, Store
@@ -23,7 +23,7 @@ class Workers:
         self._store = store
 
     @reads
-    def list(self) -> Op[list[Worker]]:
+    def list(self) -> Op[list[WorkerInfo]]:
         """Return every registered worker, the oldest first, with the number of its jobs and the oldest of them."""
         return Op(workers.list_with_jobs)
 
@@ -39,12 +39,12 @@ class Workers:
         name, why = check_name("the worker's id", worker_id), check_name("the reason", reason, limit=MOST_REASON)
         page = await line.write(Op(lambda tx: leases.mark_dead(tx, name, actor=actor, reason=why)))
         if page is None:
-            return Buried(name, 0, again=True)
+            return Buried(worker=name, rescued=0, again=True, changed=False)
         count = len(page.rescued)
         while page.more:
             page = await line.write(Op(lambda tx: workers.rescue(tx, name, certain=True)))
             count += len(page.rescued)
-        return Buried(name, count)
+        return Buried(worker=name, rescued=count, again=False, changed=True)
 
     amark_dead = mark_dead.awaiting
 

@@ -141,9 +141,9 @@ def _add_queues(page: Exposition, app: App) -> None:
 def _add_minute(page: Exposition, app: App) -> None:
     for minute in app.stats.throughput(1):
         for counter in COUNTERS:
-            page.add(MINUTE_JOBS, minute.counts.get(counter, 0), minute.queue, counter)
+            page.add(MINUTE_JOBS, int(minute.per_minute.get(counter, 0)), minute.queue, counter)
         for span in LATENCIES:
-            if point := minute.latencies.get(span):
+            if point := minute.worst_minute.get(span):
                 for quantile, value in (("0.5", point.p50), ("0.95", point.p95), ("0.99", point.p99), ("1", point.max)):
                     page.add(MINUTE_SECONDS, value, minute.queue, span, quantile)
 
@@ -158,7 +158,7 @@ def _add_budgets(page: Exposition, app: App) -> None:
     for budget in app.budgets.list(limit=_MOST):
         name = f"{budget.tenant}/{budget.name}" if budget.tenant else budget.name
         page.add(BUDGET_BLOCKED, budget.blocked, name)
-        for line in budget.lines:
+        for line in budget.dimensions:
             page.add(BUDGET_SPENT, float(line.spent), name, line.dimension)
             page.add(BUDGET_RESERVED, float(line.reserved), name, line.dimension)
             if line.limit is not None:

@@ -97,8 +97,8 @@ class Storing:
         while await self._reach.run(self._source.read, PART):
             pass
         size, sha256 = self._source.size, self._source.sha256
-        made = Artifact(self._info.id, self._name, self._content_type, size, sha256, 0)
-        return replace(self._entry, value=artifacts.as_text(made), ended_at=SYSTEM_CLOCK.now())
+        made = Content(self._name, self._content_type, size, sha256)
+        return replace(self._entry, value=artifacts.as_text(self._info.id, made), ended_at=SYSTEM_CLOCK.now())
 
     async def _as_blob(self) -> Step:
         info, reach, blob = self._info, self._reach, ids.new()

@@ -1,13 +1,15 @@
-"""Access over HTTP: tokens, sessions, and the identities that they give to callers. Instants are microseconds."""
+"""Access over HTTP: tokens, sessions, the identities that they give to callers; and the keys that sign waitpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
+
+from .values import Instant, instant_of
 
 ADMIN: Final = "admin"
 ScopeName: TypeAlias = Literal["read", "payload", "enqueue", "publish", "signal", "work", "operate", "admin"]
@@ -31,39 +33,53 @@ around us; or not at all."""
 _words: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(msgspec.Struct, frozen=True, kw_only=True):
     """A token without its secret, which cannot be read again."""
 
     id: str
     name: str
-    scopes: frozenset[str]
-    tenant: str
-    """The only tenant that it reaches; "" is the whole store."""
-    created_at: int
-    created_by: str
-    expires_at: int | None
-    last_used_at: int | None
-    """Accurate to a minute. A session counts as a use when it is opened."""
-    revoked_at: int | None
     state: TokenState
     """The state when this was read."""
-    queues: tuple[str, ...] = ()
+    role: str | None
+    """The role with exactly these scopes, if there is one."""
+    scopes: tuple[str, ...]
+    queues: tuple[str, ...]
     """The names to which it is confined; () is all."""
-    tasks: tuple[str, ...] = ()
+    tasks: tuple[str, ...]
+    tenant: str
+    """The only tenant that it reaches; "" is the whole store."""
+    created_at: Instant
+    created_by: str
+    expires_at: Instant | None
+    last_used_at: Instant | None
+    """Accurate to a minute. A session counts as a use when it is opened."""
+    revoked_at: Instant | None
 
 
-@dataclass(frozen=True, slots=True)
-class NewToken:
-    """A token that was just made, with its secret: the only time that it is shown."""
+class CreatedToken(Token, frozen=True, kw_only=True):
+    """A token with its secret: the only time that it is shown."""
 
-    token: Token
-    secret: str = field(repr=False)
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"CreatedToken({self.name!r})"
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A signing key without its secret."""
+
+    kid: str
+    state: Literal["active", "retired", "revoked"]
+    created_at: Instant
+    valid_until: Instant | None
+    """A retired key verifies its signatures until then."""
+    fingerprint: str
+    """The beginning of the secret's hash, to see whether two stores have the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A browser's session, which represents the token that logged in."""
+    """A browser's session, which represents the token that logged in. Instants are microseconds."""
 
     created_at: int
     seen_at: int
@@ -127,21 +143,24 @@ NOBODY: Final = Identity("nobody", frozenset(), via="nothing")
 """An unidentified caller."""
 
 
-def scopes_in(text: str) -> frozenset[str]:
-    """Parse scopes as they are stored."""
-    return frozenset(_words(text))
+def role_of(scopes: Collection[str]) -> str | None:
+    """Return the role with exactly these scopes, if there is one."""
+    found = frozenset(SCOPES) if ADMIN in scopes else frozenset(scopes)
+    return next((name for name, those in ROLES.items() if those == found), None)
 
 
 def identity_of(token: Token, via: Via) -> Identity:
     """Return the identity of a token's bearer."""
-    return Identity(token.name, token.scopes, token.tenant, via, token.id, token.queues, token.tasks)
+    return Identity(token.name, frozenset(token.scopes), token.tenant, via, token.id, token.queues, token.tasks)
 
 
 def token_of(row: tuple[Any, ...], state: TokenState) -> Token:
     """Make a token from its columns."""
-    id, name, scopes, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks = row[:11]
+    id, name, stored, tenant, created_at, created_by, expires_at, last_used_at, revoked_at, queues, tasks = row[:11]
+    scopes = _words(stored)
     return Token(
-        id=id, name=name, scopes=scopes_in(scopes), tenant=tenant, created_at=created_at, created_by=created_by,
-        expires_at=expires_at, last_used_at=last_used_at, revoked_at=revoked_at, state=state,
-        queues=_words(queues), tasks=_words(tasks),
+        id=id, name=name, state=state, role=role_of(scopes),
+        scopes=tuple(scope for scope in SCOPES if scope in scopes), queues=_words(queues), tasks=_words(tasks),
+        tenant=tenant, created_at=instant_of(created_at), created_by=created_by, expires_at=instant_of(expires_at),
+        last_used_at=instant_of(last_used_at), revoked_at=instant_of(revoked_at),
     )  # fmt: skip

@@ -8,14 +8,15 @@ from enum import StrEnum
 from typing import Final
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Buried:
     """A worker that was declared dead, and the rescue of its jobs."""
 
     worker: str
     rescued: int
-    again: bool = False
+    again: bool
     """True if it had been declared dead before."""
+    changed: bool
 
 
 @dataclass(frozen=True, slots=True)

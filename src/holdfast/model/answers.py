@@ -68,7 +68,7 @@ class Count:
     """The number of jobs of a queue in a state. A ready job whose time has not come counts as "delayed"."""
 
     queue: str
-    label: str
+    state: str
     jobs: int
     estimated: bool = False
     """True if the count is an estimate: large numbers of finished jobs are only counted now and then."""

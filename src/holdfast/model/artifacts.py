@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from .values import Instant
 
 COMPLETION: Final = "completion"
 """The name under which a job's result is found among its artifacts."""
@@ -13,19 +17,16 @@ PART: Final = 256 * 1024
 """The number of bytes of a blob that are read or written at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """A stored artifact without its bytes. `sha256` is in hexadecimal, `created_at` in microseconds since 1970."""
+class Artifact(msgspec.Struct, frozen=True):
+    """A stored artifact without its bytes. The result of a job that succeeded is one, named `completion`."""
 
     job_id: str
     name: str
     content_type: str
     size: int
-    sha256: str
-    created_at: int
-
-    def as_data(self) -> dict[str, Any]:
-        return asdict(self)
+    sha256: str | None
+    """In hexadecimal; None where the caller may not see payloads: it would confirm a guess."""
+    created_at: Instant
 
 
 @dataclass(frozen=True, slots=True)

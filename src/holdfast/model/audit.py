@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One action of an operator. `at` is in microseconds; `before` and `after` are JSON."""
+from .values import Instant, Withheld
+
+
+class AuditRecord(msgspec.Struct, frozen=True):
+    """One action of an operator: actor, action, target, reason, and the values before and after."""
 
     id: str
-    at: int
+    at: Instant
     actor: str
     action: str
     target_kind: str
     target: str
     reason: str
-    before: str | None
-    after: str | None
+    before: Withheld
+    after: Withheld
     tenant: str
     """The tenant of the target; empty for none."""
 

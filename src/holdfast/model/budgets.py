@@ -1,10 +1,13 @@
-"""Budgets and quotas, and the results of using them. Amounts are exact; instants are microseconds."""
+"""Budgets and quotas, and the results of using them. Amounts are exact, and texts in JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
+
+from .values import Instant
 
 BUDGET_EXHAUSTED = "budget_exhausted"
 """The reason of a job that is blocked until a budget has room for it."""
@@ -23,41 +26,38 @@ class BudgetLine:
     spent: Decimal
     reserved: Decimal
     """Reserved by running jobs."""
+    left: Decimal | None
+    """The amount that could be reserved now; negative if more was spent than allowed, None without a limit."""
     lifetime: Decimal
     """Spent since the budget was created, regardless of resets."""
     soft_breaches: int
     hard_breaches: int
     """The number of reservations that the limit refused, and of spends that exceeded it."""
 
-    @property
-    def left(self) -> Decimal | None:
-        """The amount that could be reserved now; negative if more was spent than allowed, None without a limit."""
-        return None if self.limit is None else self.limit - self.spent - self.reserved
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """A budget: the limits, and the amounts spent. `budget["tokens"]` is one of its dimensions."""
 
-    tenant: str
     name: str
+    tenant: str
     within: str | None
     """The budget that it is a part of."""
     every: float | None
     """Seconds between two resets."""
     cron: str | None
     zone: str
-    next_reset: int | None
-    reset_at: int | None
+    next_reset: Instant | None
+    reset_at: Instant | None
     resets: int
-    breached_at: int | None
-    origin: str
-    lines: tuple[BudgetLine, ...]
-    blocked: int = 0
+    breached_at: Instant | None
+    blocked: int
     """Jobs that wait for room in it."""
+    origin: str
+    dimensions: tuple[BudgetLine, ...]
 
     def __getitem__(self, dimension: str) -> BudgetLine:
-        for line in self.lines:
+        for line in self.dimensions:
             if line.dimension == dimension:
                 return line
         raise KeyError(dimension)
@@ -65,7 +65,7 @@ class Budget:
     @property
     def is_exhausted(self) -> bool:
         """True if nothing is left of a dimension."""
-        return any(line.left is not None and line.left <= 0 for line in self.lines)
+        return any(line.left is not None and line.left <= 0 for line in self.dimensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,22 @@ class Crossed:
     spent: Decimal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
     """The result of a spend. It is always recorded."""
 
-    crossed: tuple[Crossed, ...] = ()
-    again: bool = False
+    changed: bool
+    again: bool
     """True if the same key was recorded before; nothing was changed."""
+    crossed: tuple[Crossed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpent:
+    """The amounts that a job has spent, or that were returned of them, by budget and dimension."""
+
+    job_id: str
+    spent: Mapping[str, Mapping[str, Decimal]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +119,8 @@ class Exhausted:
 class Quota:
     """A number of admissions within a window, and a number active at once; None is no such limit."""
 
-    tenant: str
     name: str
+    tenant: str
     limit: int | None
     window: float | None
     """Seconds."""
@@ -122,9 +131,9 @@ class Quota:
     admitted: int
     """Since the quota was created."""
     refused: int
-    origin: str
-    blocked: int = 0
+    blocked: int
     """Jobs that wait until fewer are active."""
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import Corruption, InvalidCursor, InvalidInput
+from .values import Instant, instant_of
 
 _CURSOR: Final = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 _decode: Final = msgspec.json.Decoder(list[list[Any]]).decode
@@ -38,13 +39,12 @@ class Cursor(msgspec.Struct, frozen=True, order=True):
 START: Final = Cursor(0, 0)
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event. Fields that do not apply are empty."""
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event. Fields that do not apply are empty, and left out of its JSON."""
 
     cursor: str
     """Pass it back as `after` to continue after this event."""
-    at: int
-    """Microseconds since 1970."""
+    at: Instant
     kind: str
     """`job.succeeded`, `flow.failed`, `signal.received`, `operator.queue.pause` and so on."""
     tenant: str = ""
@@ -130,13 +130,13 @@ def events_of(chunk: Chunk, after: int = 0) -> Iterator[tuple[Cursor, Event]]:
         behind = Cursor(chunk.seq + 1, 0)
         yield behind, _single(chunk, str(behind))
         return
-    told = _told(chunk)
+    told, at = _told(chunk), instant_of(chunk.at)
     for n, facts in enumerate(told[after:], after + 1):
         # After the last one, the position is the next row: nothing is missed when this one is pruned.
         place = Cursor(chunk.seq + 1, 0) if n == len(told) else Cursor(chunk.seq, n)
         job, task, queue, tenant, previous, state, attempt, epoch, worker, tags, flow = facts
         yield place, Event(
-            cursor=str(place), at=chunk.at, kind=f"job.{_verb(previous, state, None)}", tenant=tenant, job=job,
+            cursor=str(place), at=at, kind=f"job.{_verb(previous, state, None)}", tenant=tenant, job=job,
             task=task, queue=queue, previous=previous, state=state, attempt=attempt, epoch=epoch, worker=worker,
             tags=_tags(tags), flow=flow,
         )  # fmt: skip
@@ -168,7 +168,7 @@ def _single(chunk: Chunk, cursor: str) -> Event:
         case _:
             raise Corruption(f"row {chunk.seq} of the event log is of a kind that no version of Holdfast writes")
     return Event(
-        cursor=cursor, at=chunk.at, kind=kind, tenant=chunk.tenant or "", job=chunk.job, task=chunk.task,
+        cursor=cursor, at=instant_of(chunk.at), kind=kind, tenant=chunk.tenant or "", job=chunk.job, task=chunk.task,
         queue=chunk.queue, previous=chunk.previous, state=chunk.state, reason=chunk.reason,
         attempt=chunk.attempt or 0, epoch=chunk.epoch or 0, worker=chunk.worker, tags=_tags(chunk.tags),
         flow=chunk.flow, detail=detail,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -95,12 +95,12 @@ class OutboxAges:
 class DrainReport:
     """Abandoned entries by kind; with `applied` they were made pending again."""
 
-    name: str
-    by_kind: Mapping[str, int] = field(default_factory=dict)
-    applied: bool = False
-    left: int = 0
+    outbox: str
+    kinds: Mapping[str, int]
+    applied: bool
+    left: int
     """The number of those that stay abandoned, because they were retried too often."""
 
     @property
     def total(self) -> int:
-        return sum(self.by_kind.values())
+        return sum(self.kinds.values())

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from .values import Instant
+
 LONGEST_WAIT: Final = 30.0
 """Seconds that one claim may wait for jobs."""
 MOST_CLAIMED: Final = 1_000
@@ -121,7 +123,7 @@ class Waited:
     """The payload of the signal, a list if several were asked for, or the operator's value."""
     token: str | None = None
     """The waitpoint's token, while it is waited for."""
-    expires_at: int | None = None
+    expires_at: Instant | None = None
     again: bool = False
     """The job was suspended by this very call before; nothing was changed."""
 

@@ -66,9 +66,8 @@ class Grant:
 class Stranded:
     """Jobs that could start, and that no live worker can run, or a queue with a total that none serves."""
 
-    route: int
     queue: str
-    job_id: str
-    """The first of them; "" if the queue has none."""
+    job: str | None
+    """The first of them; None if the queue has none."""
     code: str
     text: str

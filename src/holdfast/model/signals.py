@@ -1,4 +1,4 @@
-"""Signals, the waitpoints where they arrive, and the keys that sign a waitpoint's token."""
+"""Signals, and the waitpoints where they arrive."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
+
+from .values import Instant
 
 MAX_SIGNALS: Final = 10_000
 """Per job, over its whole life."""
@@ -35,9 +37,9 @@ class Sent:
     seq: int
     """Its number in the job's mailbox."""
     effect: Literal["stored", "resumed"]
-    again: bool = False
+    again: bool
     """It had been accepted before, under the same key; nothing was changed."""
-    waits_for: tuple[str, ...] = ()
+    waits_for: tuple[str, ...]
     """The names that the job waits for, if this is not one of them: the signal is kept for a later wait."""
 
 
@@ -49,7 +51,7 @@ class ReceivedSignal:
     name: str
     waitpoint: str | None
     source: str
-    at: int
+    at: Instant
     taken_by: str | None
 
 
@@ -91,19 +93,6 @@ def name_of(id: str) -> tuple[str, str]:
     """Return the job and the name of such an id; the name is "" for a waitpoint's id."""
     job_id, _, name = id.partition(",")
     return job_id, name
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key without its secret. Instants are microseconds."""
-
-    kid: str
-    state: Literal["active", "retired", "revoked"]
-    created_at: int
-    valid_until: int | None
-    """A retired key verifies its signatures until then."""
-    fingerprint: str
-    """The beginning of the secret's hash, to see whether two stores have the same."""
 
 
 OnTimeout = Literal["fail", "cancel", "expire", "resume", "escalate"]
@@ -181,7 +170,7 @@ class Opened:
     """A waitpoint as its job gets it. The token is made from the row each time and is not stored."""
 
     id: str
+    job_id: str
     name: str
     token: str
-    expires_at: int
-    job_id: str
+    expires_at: Instant

@@ -1,4 +1,4 @@
-"""Numbers about queues, tasks, minutes, errors, workers and the store. Durations are seconds, instants microseconds."""
+"""Numbers about queues, tasks, minutes, errors, workers and the store. Durations are seconds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+
+from .values import Instant
 
 MINUTE: Final = 60_000_000
 
@@ -60,19 +62,40 @@ class QueueStats:
         return self.running / self.slots if self.slots else None
 
 
-@dataclass(frozen=True, slots=True)
-class MetricPoint:
+class MetricPoint(msgspec.Struct, frozen=True):
     """The value of one metric in one closed minute of one queue. Of a counter only `count` is there."""
 
     queue: str
     metric: str
-    minute: int
+    minute: Instant
     count: int
     sum: float | None = None
     p50: float | None = None
     p95: float | None = None
     p99: float | None = None
     max: float | None = None
+
+
+class WorstMinute(msgspec.Struct, frozen=True, kw_only=True):
+    """A latency in the worst minute, in seconds."""
+
+    minute: Instant
+    count: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
+    """The work of a queue in the last closed minutes."""
+
+    queue: str
+    per_minute: dict[str, float]
+    """By counter; a counter that is missing is 0."""
+    worst_minute: dict[str, WorstMinute]
+    """By the 99th percentile: percentiles of several minutes cannot be combined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,33 +110,26 @@ class Latency:
     max: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStats:
+class TaskStats(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one task in the last closed minutes."""
 
     task: str
-    minutes: int
-    counts: Mapping[str, int]
-    """In all of them, by counter; a counter that is missing is 0."""
-    run: Latency | None = None
+    counts: dict[str, int]
+    """In all of them, by counter."""
+    failure_rate: float | None
+    """The share of runs that failed, permanently or to be retried; None if none ended."""
+    run: Latency | None
     """From started to ended, of the last run of the jobs that ended; None if none did."""
-    wait: Latency | None = None
+    wait: Latency | None
     """From due to started, of the same runs."""
 
     def count(self, counter: str) -> int:
-        return self.counts.get(counter, 0)
+        return self.counts[counter]
 
     @property
     def runs(self) -> int:
         """Runs that started."""
         return self.count("started")
-
-    @property
-    def failure_rate(self) -> float | None:
-        """The share of runs that failed, permanently or to be retried; None if none ended."""
-        failed = self.count("failed") + self.count("retried")
-        ended = failed + self.count("succeeded")
-        return failed / ended if ended else None
 
 
 OPERATION_BOUNDS: Final = (
@@ -131,6 +147,7 @@ class OperationStats:
     """ok, or error if the store failed. A refusal, such as for an unknown job, is ok."""
     count: int
     sum: float
+    mean: float
     p50: float
     p95: float
     p99: float
@@ -139,13 +156,8 @@ class OperationStats:
     buckets: tuple[int, ...]
     """Counts by duration: up to each of `OPERATION_BOUNDS` and longer than the one before; the last is beyond all."""
 
-    @property
-    def mean(self) -> float:
-        return self.sum / self.count
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitStats:
+class LimitStats(msgspec.Struct, frozen=True, kw_only=True):
     """A limit and its use."""
 
     kind: str
@@ -153,12 +165,10 @@ class LimitStats:
     key: str
     used: float
     capacity: float
-    waiting: int = 0
+    waiting: int
     """Jobs that are parked behind it."""
-
-    @property
-    def saturation(self) -> float:
-        return self.used / self.capacity if self.capacity else 1.0
+    saturation: float
+    """The share of it that is in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,12 +200,13 @@ class WorkerStats:
     state: str
     """alive, stopping, dead, or lost if its lease has expired."""
     slots: int
-    beat_age: float
-    running: int = 0
+    running: int
     """Jobs that it runs."""
-    oldest: tuple[str, ...] = ()
+    oldest: tuple[str, ...]
     """The ids of the few that have run longest."""
-    vitals: Vitals | None = None
+    beat_age: float
+    """Seconds since its last sign of life."""
+    vitals: Vitals | None
 
     @property
     def is_live(self) -> bool:
@@ -225,10 +236,10 @@ class StoreStats:
     """The worst worker's."""
 
 
-class HealthPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HealthMinute(msgspec.Struct, frozen=True, kw_only=True):
     """The health of all worker processes and of the database in one minute. None: this database does not report it."""
 
-    minute: int
+    minute: Instant
     workers: int = 0
     cpu: float = 0.0
     """Cores in use, of all worker processes together."""
@@ -254,8 +265,7 @@ class HealthPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The most connections that it may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorGroup:
+class ErrorGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Errors that differ only in their time, numbers and addresses."""
 
     fingerprint: str
@@ -263,12 +273,17 @@ class ErrorGroup:
     type: str
     message: str
     """Of the newest."""
-    traceback: str
-    """Of the newest; empty in a list."""
     last_job: str
-    first_seen: int
-    last_seen: int
+    first_seen: Instant
+    last_seen: Instant
     count: int
+
+
+class ErrorWhole(ErrorGroup, frozen=True, kw_only=True):
+    """An error group with the traceback of its newest error."""
+
+    traceback: str | None
+    """None where the caller may not see payloads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

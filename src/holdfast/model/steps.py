@@ -4,10 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
+from .values import Instant, Withheld
+
+
+class StepInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded step of a job, which is not run again."""
+
+    key: str
+    """Kind, name and ordinal: `step:load#1`."""
+    kind: str
+    """step, wait, sleep, waitpoint, enqueue, spend, artifact, progress."""
+    name: str
+    called: str | None
+    """The function that was called."""
+    attempts: int
+    started_at: Instant
+    ended_at: Instant
+    value: Withheld
+    error: Withheld
+    """Instead of a value, if the step failed and the job continued."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One entry, written once."""
+    """One entry as it is stored, written once. Instants are microseconds."""
 
     key: str
     """Kind, name and ordinal: `step:load#1`."""

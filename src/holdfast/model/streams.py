@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from ..errors import InvalidCursor
+from .values import Instant
 
 FRAME_LIMIT: Final = 64 * 1024
 """Bytes of one frame."""
@@ -95,8 +96,7 @@ class Progress:
     percent: float | None = None
     message: str | None = None
     stage: str | None = None
-    at: int | None = None
-    """Microseconds since 1970."""
+    at: Instant | None = None
 
     def updated(self, later: Progress) -> Progress:
         """Return this progress with later values; fields that are None there stay."""
@@ -114,7 +114,7 @@ class Summary:
 
     document: dict[str, Any]
     version: int
-    at: int | None = None
+    at: Instant | None = None
 
 
 # -- on the way to the store

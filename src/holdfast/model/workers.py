@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
+from .values import Instant
+
 MOST_OLDEST: Final = 5
 """The most running jobs that are listed for a worker."""
 
@@ -34,8 +38,8 @@ class WorkerSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """A registered worker. Instants and the lease are microseconds."""
+class WorkerRecord:
+    """A worker's row. Instants and the lease are microseconds."""
 
     id: str
     name: str
@@ -55,9 +59,37 @@ class Worker:
     capabilities: tuple[str, ...] = ()
     resident: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    running: int = 0
-    """Jobs that it runs; counted only when workers are listed."""
-    oldest: tuple[str, ...] = ()
+
+    @property
+    def shown_state(self) -> str:
+        """The state as it is shown: a worker whose lease has expired is "lost", whatever it last said of itself."""
+        return "lost" if self.is_expired else self.state
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered worker. The lease is in seconds."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    state: str
+    """alive, stopping, dead, or lost if its lease has expired."""
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    concurrency: int
+    capabilities: tuple[str, ...]
+    resident: tuple[str, ...]
+    """The affinities that it has loaded, the last used first."""
+    versions: dict[str, str]
+    version: str
+    started_at: Instant
+    beat_at: Instant
+    lease: float
+    lease_until: Instant
+    running: int
+    """Jobs that it runs."""
+    oldest: tuple[str, ...]
     """The ids of those that have run longest, at most `MOST_OLDEST`."""
 
 

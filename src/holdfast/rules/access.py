@@ -47,12 +47,6 @@ def check_scope(scope: object) -> str:
     return scope
 
 
-def role_of(scopes: Collection[str]) -> str | None:
-    """Return the role with exactly these scopes, if there is one."""
-    found = frozenset(SCOPES) if ADMIN in scopes else frozenset(scopes)
-    return next((name for name, those in ROLES.items() if those == found), None)
-
-
 def may(identity: Identity, scope: str) -> bool:
     """Return whether an identity has this scope; an unknown scope is refused, even to an admin."""
     return identity.may(check_scope(scope))

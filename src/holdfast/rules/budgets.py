@@ -14,6 +14,7 @@ from ..clock import SECOND
 from ..errors import InvalidAmount
 from ..model.budgets import Budget, Crossed, Exhausted, Quota
 from ..model.schedules import Timing
+from ..model.values import micros_of
 from ..names import check_name
 from .durations import said
 from .routing import Reason
@@ -280,7 +281,7 @@ def scarce(found: Scarcity, now: int) -> list[Reason]:
 
 def _budget(budget: Budget, asked: Mapping[str, int], now: int) -> list[Reason]:
     reasons: list[Reason] = []
-    for line in budget.lines:
+    for line in budget.dimensions:
         wanted = exact(asked.get(line.dimension, 0))
         if line.left is None or line.limit is None or wanted <= line.left:
             continue
@@ -302,7 +303,7 @@ def _way_out(budget: Budget, dimension: str, never_fits: bool, is_reserved: bool
         if is_reserved:
             ways.append("the end of runs that hold reservations")
         if budget.next_reset is not None:
-            ways.append(f"its reset in {max(0, budget.next_reset - now) / SECOND:.0f} s")
+            ways.append(f"its reset in {max(0, micros_of(budget.next_reset) - now) / SECOND:.0f} s")
         else:
             ways.append(f"a reset: holdfast budgets reset {budget.name}{whose}")
     return "it resumes after " + ", or ".join(ways)

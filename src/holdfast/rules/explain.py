@@ -10,7 +10,7 @@ from ..model.jobs import JobRecord, JobState
 from ..model.limits import Breaker
 from ..model.outbox import PREFIX
 from ..model.routing import Grant, Route
-from ..model.workers import Worker
+from ..model.workers import WorkerRecord
 from .actions import HELD
 from .budgets import Scarcity, scarce
 from .durations import said
@@ -71,7 +71,7 @@ class Scene:
     job: JobRecord
     route: Route
     queue: QueueStands
-    workers: Sequence[Worker]
+    workers: Sequence[WorkerRecord]
     now: int
     rates: frozenset[str] = frozenset()
     """The scopes that have a token bucket."""

@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..model.jobs import Claimed
 from ..model.limits import ActiveLimits, Breaker, JobLimits, breaker_lane, queue_lane, rate_lane, task_lane
 from ..model.outcomes import Done, Failed, Outcome, Retry
-from ..model.workers import Worker
+from ..model.workers import WorkerRecord
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -258,7 +258,7 @@ Shares: TypeAlias = "dict[tuple[str, str], int]"
 """Slots by queue and worker."""
 
 
-def split(totals: Mapping[str, int], workers: Sequence[Worker]) -> Shares:
+def split(totals: Mapping[str, int], workers: Sequence[WorkerRecord]) -> Shares:
     """Return equal shares, with the remainder one each to the first by id: every process computes the same."""
     shares: Shares = {}
     for queue, total in totals.items():
@@ -268,17 +268,17 @@ def split(totals: Mapping[str, int], workers: Sequence[Worker]) -> Shares:
     return shares
 
 
-def before_the_first_split(total: int, queue: str, workers: Sequence[Worker]) -> int:
+def before_the_first_split(total: int, queue: str, workers: Sequence[WorkerRecord]) -> int:
     """Return a worker's share until the leader has split the total: rounded up, so that all is used, but never all."""
     eligible = sum(1 for worker in live(workers) if queue in worker.queues)
     return -(-total // max(1, eligible))
 
 
-def unserved(queues: Collection[str], workers: Sequence[Worker]) -> list[str]:
+def unserved(queues: Collection[str], workers: Sequence[WorkerRecord]) -> list[str]:
     """Return the queues that have work and no worker."""
     served = {queue for worker in live(workers) for queue in worker.queues}
     return sorted(queue for queue in queues if queue not in served)
 
 
-def live(workers: Sequence[Worker]) -> list[Worker]:
+def live(workers: Sequence[WorkerRecord]) -> list[WorkerRecord]:
     return [worker for worker in workers if worker.state == "alive" and not worker.is_expired]

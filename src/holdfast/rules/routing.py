@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from ..errors import ConfigError
 from ..model.routing import Route
-from ..model.workers import Worker
+from ..model.workers import WorkerRecord
 from ..names import check_queue
 from .limits import live
 from .versions import fits, read_pin
@@ -130,12 +130,12 @@ def is_for_one(route: Route) -> bool:
     return bool(_names(route))
 
 
-def able(route: Route, task: str, workers: Sequence[Worker]) -> list[Worker]:
+def able(route: Route, task: str, workers: Sequence[WorkerRecord]) -> list[WorkerRecord]:
     """Return the live workers that could run such a job."""
     return [] if missing(route, task, workers) else _narrowed(route, task, workers)[-1]
 
 
-def missing(route: Route, task: str, workers: Sequence[Worker]) -> Reason | None:
+def missing(route: Route, task: str, workers: Sequence[WorkerRecord]) -> Reason | None:
     """Return the first requirement that no worker meets, as a reason; None where a worker could run such a job."""
     alive, serving, knowing, fitted, versioned, named = _narrowed(route, task, workers)
     queue = repr(route.queue)
@@ -156,7 +156,7 @@ def missing(route: Route, task: str, workers: Sequence[Worker]) -> Reason | None
     return None
 
 
-def _narrowed(route: Route, task: str, workers: Sequence[Worker]) -> tuple[list[Worker], ...]:
+def _narrowed(route: Route, task: str, workers: Sequence[WorkerRecord]) -> tuple[list[WorkerRecord], ...]:
     """Return the live workers, those of them that serve the queue, those of these that know the task, and so on."""
     alive = live(workers)
     serving = [worker for worker in alive if route.queue in worker.queues]
@@ -172,7 +172,7 @@ def _capability_missing(route: Route) -> Reason:
     return Reason("capability_missing", f"it requires {needs}, which no live worker of queue {route.queue!r} has")
 
 
-def _version_missing(route: Route, workers: Sequence[Worker]) -> Reason:
+def _version_missing(route: Route, workers: Sequence[WorkerRecord]) -> Reason:
     task, wanted = read_pin(route.version)
     there = ", ".join(sorted({worker.versions.get(task, "none declared") for worker in workers}))
     return Reason("version_missing", f"it asks for version {wanted} of {task!r}; the live workers have {there}")

@@ -16,8 +16,8 @@ import msgspec
 
 from ..clock import SECOND
 from ..model.limits import Lane, queue_lane
-from ..model.stats import Latency, QueueStats, TaskStats
-from ..model.workers import Worker
+from ..model.stats import COUNTERS, Latency, QueueStats, TaskStats
+from ..model.workers import WorkerRecord
 
 
 @dataclass
@@ -85,10 +85,14 @@ class TaskFigures(msgspec.Struct, omit_defaults=True):
         self.run.add(other.run)
         self.wait.add(other.wait)
 
-    def stats(self, task: str, minutes: int) -> TaskStats:
+    def stats(self, task: str) -> TaskStats:
+        counts = {counter: self.counts.get(counter, 0) for counter in COUNTERS}
+        failed = counts["failed"] + counts["retried"]
+        ended = failed + counts["succeeded"]
         return TaskStats(
-            task=task, minutes=minutes, counts=self.counts, run=self.run.latency(), wait=self.wait.latency()
-        )
+            task=task, counts=counts, failure_rate=failed / ended if ended else None, run=self.run.latency(),
+            wait=self.wait.latency(),
+        )  # fmt: skip
 
 
 def label_of_later(reason: str | None) -> str:
@@ -116,7 +120,7 @@ class Surroundings:
     now: int
     switches: Mapping[str, Switch]
     """By queue."""
-    workers: Sequence[Worker]
+    workers: Sequence[WorkerRecord]
     lanes: Sequence[Lane]
 
 
@@ -128,7 +132,7 @@ def queue_stats(counts: Mapping[str, QueueCounts], around: Surroundings) -> list
     return [_queue(name, counts.get(name) or QueueCounts(), around, live, capacities) for name in sorted(names)]
 
 
-def is_live(worker: Worker) -> bool:
+def is_live(worker: WorkerRecord) -> bool:
     return worker.state == "alive" and not worker.is_expired
 
 
@@ -165,7 +169,7 @@ def _queue(
     name: str,
     found: QueueCounts,
     around: Surroundings,
-    live: Sequence[Worker],
+    live: Sequence[WorkerRecord],
     capacities: Mapping[str, int | None],
 ) -> QueueStats:
     switch = around.switches.get(name) or Switch()

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -18,6 +18,7 @@ from ..model.artifacts import COMPLETION
 from ..model.events import Event
 from ..model.events import check_kinds as check_known
 from ..model.jobs import JobState, last_error
+from ..model.values import instant_of
 from ..model.webhooks import CALLED_TAG, EVERY_TAG, TASK, WANTED_TAG, Endpoint
 
 SCHEDULE: Final = tuple(s * SECOND for s in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400))
@@ -35,7 +36,6 @@ _UNSAID: Final = ("job",)
 _ENDS: Final = frozenset({"job.succeeded", "job.failed", "job.cancelled", "job.expired", "job.skipped"})
 _ORIGIN: Final = re.compile(r"https?://[^/?#]+", re.IGNORECASE)
 _KIND: Final = re.compile(r"(?:job|flow|signal|operator)(?:\.[a-z_]{1,32}){0,3}")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def message(message_id: str, event: Event, told: Told | None) -> str:
         "tags": own_tags(event.tags), "flow": event.flow, "state": event.state, "previous_state": event.previous,
         "reason": event.reason, "attempt": event.attempt, **event.detail, **_outcome(event, told),
     }  # fmt: skip
-    body = {"id": message_id, "type": event.kind, "timestamp": instant(event.at), "data": data}
+    body = {"id": message_id, "type": event.kind, "timestamp": timestamp(event.at), "data": data}
     for left_out in ("result", "artifacts", "error", "tags", "detail"):
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         if len(text.encode()) <= BODY_LIMIT:
@@ -165,7 +165,7 @@ def is_end_of_run(event: Event) -> bool:
 def trial_message(message_id: str, endpoint: str, now: int) -> str:
     """Return the body of a test message."""
     data = {"endpoint": endpoint, "message": "a test delivery"}
-    return json.dumps({"id": message_id, "type": "webhook.test", "timestamp": instant(now), "data": data})
+    return json.dumps({"id": message_id, "type": "webhook.test", "timestamp": timestamp(instant_of(now)), "data": data})
 
 
 def own_tags(tags: Sequence[str]) -> list[str]:
@@ -183,9 +183,9 @@ def is_last(attempt: int) -> bool:
     return attempt >= ATTEMPTS
 
 
-def instant(micros: int) -> str:
+def timestamp(at: datetime) -> str:
     """Return an instant as receivers read it: ISO 8601 in UTC."""
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _is_called(endpoint: Endpoint, event: Event) -> bool:

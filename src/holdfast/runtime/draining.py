@@ -95,7 +95,7 @@ async def drain_store(
 
 async def _count_ready(store: Store, queues: Sequence[str]) -> int:
     counts = await store.aread(Op(queries.count_jobs))
-    return sum(count.jobs for count in counts if count.label == "ready" and count.queue in queues)
+    return sum(count.jobs for count in counts if count.state == "ready" and count.queue in queues)
 
 
 def run_blocking(work: Coroutine[Any, Any, T], *, instead: str) -> T:

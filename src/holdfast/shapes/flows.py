@@ -22,7 +22,7 @@ from ..model.flows import (  # fmt: skip
     Rest,
 )
 from ..model.jobs import JobState
-from .values import instant_of
+from ..model.values import instant_of
 
 
 class Flow(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,16 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from ..model.answers import Count as CountRecord
-from ..model.artifacts import Artifact as ArtifactRecord
+from ..model.artifacts import Artifact
 from ..model.jobs import Attempt as AttemptRecord
 from ..model.jobs import Demands, JobRecord, JobState
+from ..model.values import Withheld, decoded, instant_of, seconds_of
 from ..rules.explain import Explanation as ExplanationRecord
 from ..rules.redaction import redact
-from ..rules.routing import Reason as ReasonRecord
+from ..rules.routing import Reason
 from ..rules.webhooks import origin_of, own_tags
-from .artifacts import Artifact, of_artifact
-from .values import Withheld, decoded, instant_of, seconds_of
 
 _NONE: Final = Demands()
 
@@ -150,9 +148,9 @@ def of_job(
     )
 
 
-def with_artifacts(job: Job, found: Sequence[ArtifactRecord], *, payload: bool = True) -> JobWithArtifacts:
+def with_artifacts(job: Job, found: Sequence[Artifact], *, payload: bool = True) -> JobWithArtifacts:
     """A job and its artifacts. Without `payload` their hashes are withheld."""
-    artifacts = [of_artifact(one, payload=payload) for one in found]
+    artifacts = [one if payload else msgspec.structs.replace(one, sha256=None) for one in found]
     return JobWithArtifacts(**msgspec.structs.asdict(job), artifacts=artifacts)
 
 
@@ -191,8 +189,12 @@ def error_of(text: str | None, *, payload: bool) -> Any:
 
 
 def error_line(text: str | None) -> str | None:
+    """A stored error in one line."""
+    return line_of(decoded(text))
+
+
+def line_of(error: Any) -> str | None:
     """An error in one line."""
-    error = decoded(text)
     if not isinstance(error, dict):
         return None if error is None else str(error)
     return f"{error.get('type', 'error')}: {error.get('message', '')}".removesuffix(": ")
@@ -219,41 +221,16 @@ def _common(job: JobRecord) -> dict[str, Any]:
     }
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """A reason for a job's state, and what would move the job. `code` does not change between versions."""
-
-    code: str
-    text: str
-
-
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The reasons for a job's state; the first is the decisive one."""
 
     id: str
     state: JobState
-    reasons: list[Reason]
-
-
-class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs of a queue in a state; "delayed" are ready jobs whose time has not come."""
-
-    queue: str
-    state: str
-    jobs: int
-    estimated: bool
-
-
-def of_reason(reason: ReasonRecord) -> Reason:
-    return Reason(code=reason.code, text=reason.text)
+    reasons: tuple[Reason, ...]
 
 
 def of_explanation(found: ExplanationRecord) -> Explanation:
-    reasons = [of_reason(reason) for reason in found.reasons]
-    return Explanation(id=found.job.id, state=found.job.state, reasons=reasons)
-
-
-def of_count(count: CountRecord) -> Count:
-    return Count(queue=count.queue, state=count.label, jobs=count.jobs, estimated=count.estimated)
+    return Explanation(id=found.job.id, state=found.job.state, reasons=found.reasons)
 
 
 _LONGEST_MESSAGE: Final = 500

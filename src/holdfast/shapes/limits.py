@@ -8,8 +8,8 @@ from ..client.limits import LimitsView
 from ..clock import SECOND
 from ..model.limits import Breaker as BreakerRecord
 from ..model.limits import Bucket, Lane
+from ..model.values import Instant, instant_of
 from .bulk import Changed
-from .values import Instant, instant_of
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):

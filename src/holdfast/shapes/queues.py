@@ -9,11 +9,10 @@ import msgspec
 from ..client.queues import QueueView
 from ..model.queues import QueueSettings as SettingsRecord
 from ..model.queues import QueueState
-from ..model.routing import Stranded as StrandedRecord
 from ..model.stats import LABELS
 from ..model.stats import QueueStats as StatsRecord
+from ..model.values import decoded, seconds_of
 from .bulk import Changed
-from .values import decoded, seconds_of
 
 
 class QueueBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,18 +81,6 @@ class QueueSet(Changed, frozen=True, kw_only=True):
     settings: QueueSettings
 
 
-class Stranded(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that could start and that no live worker can run: the first of them, and what is missing.
-
-    A queue that has a total and no live worker is listed also without jobs; `job` is null then.
-    """
-
-    queue: str
-    job: str | None
-    code: str
-    text: str
-
-
 def of_queue_brief(queue: QueueView | StatsRecord) -> QueueBrief:
     return QueueBrief(
         name=queue.name,
@@ -146,7 +133,3 @@ def of_queue(stats: StatsRecord, settings: SettingsRecord | None) -> Queue:
         settings=None if settings is None else of_queue_settings(settings),
         stats=of_queue_stats(stats),
     )
-
-
-def of_stranded(found: StrandedRecord) -> Stranded:
-    return Stranded(queue=found.queue, job=found.job_id or None, code=found.code, text=found.text)

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from ..model.remote import Beaten, Finished, LeasedJob, Registered, Waited
-from ..model.signals import Opened
-from .values import instant_of
+from ..model.values import instant_of
 
 
 class WorkerRegistered(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,16 +87,6 @@ class RunWaited(msgspec.Struct, frozen=True, kw_only=True):
     again: bool
 
 
-class WaitpointOpened(msgspec.Struct, frozen=True, kw_only=True):
-    """A place for a signal, and the token that lets its holder send it."""
-
-    id: str
-    job_id: str
-    name: str
-    token: str
-    expires_at: datetime | None
-
-
 class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the job's stream."""
 
@@ -165,16 +154,6 @@ def of_waited(waited: Waited) -> RunWaited:
         how=waited.how,
         value=waited.value,
         token=waited.token,
-        expires_at=instant_of(waited.expires_at),
+        expires_at=waited.expires_at,
         again=waited.again,
-    )
-
-
-def of_opened(opened: Opened) -> WaitpointOpened:
-    return WaitpointOpened(
-        id=opened.id,
-        job_id=opened.job_id,
-        name=opened.name,
-        token=opened.token,
-        expires_at=instant_of(opened.expires_at),
     )

@@ -12,8 +12,8 @@ from ..clock import SECOND
 from ..model.schedules import Backfill as BackfillRecord
 from ..model.schedules import Missed, Overlap, RanNow, ScheduleState
 from ..model.schedules import Schedule as ScheduleRecord
+from ..model.values import Instant, Withheld, decoded, instant_of, seconds_of
 from .bulk import Changed
-from .values import Instant, Withheld, decoded, instant_of, seconds_of
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ def of_run(ran: RanNow) -> Ran:
 
 
 def of_backfill(name: str, done: BackfillRecord, *, dry_run: bool) -> Backfill:
-    made, existing = ([at for tick in ticks if (at := instant_of(tick))] for ticks in (done.made, done.existing))
+    made, existing = ([instant_of(tick) for tick in ticks] for ticks in (done.made, done.existing))
     return Backfill(name=name, made=made, existing=existing, dry_run=dry_run)
 
 

@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 
 from ..model.streams import Frame as FrameRecord
-from ..model.streams import Progress as ProgressRecord
 from ..model.streams import StreamPage
-from ..model.streams import Summary as SummaryRecord
-from .values import instant_of
+from ..model.values import instant_of
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,23 +39,6 @@ class Frames(msgspec.Struct, frozen=True, kw_only=True):
     closed: bool
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress that a job has reported; null where it has reported none."""
-
-    percent: float | None
-    message: str | None
-    stage: str | None
-    at: datetime | None
-
-
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's own document about itself. Version 0 is before its first word."""
-
-    document: dict[str, Any]
-    version: int
-    at: datetime | None
-
-
 def of_frame(frame: FrameRecord) -> Frame:
     in_bytes = isinstance(frame.data, bytes)
     return Frame(
@@ -79,13 +60,3 @@ def of_frame(frame: FrameRecord) -> Frame:
 
 def of_frames(page: StreamPage) -> Frames:
     return Frames(items=[of_frame(frame) for frame in page.frames], next=page.cursor, closed=page.closed)
-
-
-def of_progress(progress: ProgressRecord) -> Progress:
-    return Progress(
-        percent=progress.percent, message=progress.message, stage=progress.stage, at=instant_of(progress.at)
-    )  # fmt: skip
-
-
-def of_summary(summary: SummaryRecord) -> Summary:
-    return Summary(document=summary.document, version=summary.version, at=instant_of(summary.at))

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from ..model.values import Instant, instant_of
 from ..model.webhooks import Delivery as DeliveryRecord
 from ..model.webhooks import Endpoint as EndpointRecord
 from ..model.webhooks import Sending
 from ..rules.webhooks import origin_of
-from .values import Instant, instant_of
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):

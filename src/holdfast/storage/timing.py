@@ -175,7 +175,7 @@ class _Tally:
     def stats(self, operation: str, outcome: str) -> OperationStats:
         p50, p95, p99 = (quantile(OPERATION_BOUNDS, self.counts, self.max, share) for share in (0.5, 0.95, 0.99))
         count, buckets = sum(self.counts), tuple(self.counts)
-        return OperationStats(operation, outcome, count, self.sum, p50, p95, p99, self.max, buckets)
+        return OperationStats(operation, outcome, count, self.sum, self.sum / count, p50, p95, p99, self.max, buckets)
 
 
 def _key_of(run: object) -> int:

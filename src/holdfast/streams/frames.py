@@ -23,6 +23,7 @@ from ..model.streams import (
     Progress,
     Summary,
 )
+from ..model.values import instant_of
 from ..names import check_name
 from ..rules.streams import merged
 from ..storage.ops.streams import decoded
@@ -119,11 +120,11 @@ class InlineBuffer:
         self._frames = [frame for frame in self._frames if frame.step != step]
 
     def tell(self, progress: Progress) -> None:
-        self.progress = replace(self.progress.updated(progress), at=SYSTEM_CLOCK.now())
+        self.progress = replace(self.progress.updated(progress), at=instant_of(SYSTEM_CLOCK.now()))
 
     def summarize(self, patch: dict[str, Any]) -> int:
         document = merged(self.summary.document, patch_of(patch))
-        self.summary = Summary(document, self.summary.version + 1, SYSTEM_CLOCK.now())
+        self.summary = Summary(document, self.summary.version + 1, instant_of(SYSTEM_CLOCK.now()))
         return self.summary.version
 
     def flush(self) -> Future[None] | None:

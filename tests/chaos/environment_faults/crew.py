@@ -61,11 +61,11 @@ class Crew(Fleet):
 
 
 def _alive(app: holdfast.App) -> list[str]:
-    return [worker.id for worker in app.workers.list() if worker.state == "alive" and not worker.is_expired]
+    return [worker.id for worker in app.workers.list() if worker.state == "alive"]
 
 
 def unfinished(app: holdfast.App) -> int:
-    return sum(count.jobs for count in app.jobs.counts() if count.label in ("ready", "delayed", "running", "waiting"))
+    return sum(count.jobs for count in app.jobs.counts() if count.state in ("ready", "delayed", "running", "waiting"))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from holdfast.errors import CursorExpired, InvalidCursor
 from holdfast.model.events import Cursor as EventCursor
 from holdfast.model.streams import Cursor as StreamCursor
 from holdfast.rules import base64url
-from holdfast.shapes.pages import cursor_at, place_at
+from holdfast.web.api.paging import cursor_at, place_at
 from tests.chaos.dials import Figure, scaled
 from tests.web.web_kit import Site
 

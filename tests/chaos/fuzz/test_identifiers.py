@@ -124,7 +124,7 @@ def _budget(app: holdfast.App, name: str) -> Any:
 def _token(app: holdfast.App, name: str) -> Any:
     made = app.tokens.create(name, role="viewer", reason="why")
     found = app.tokens.get(name).name
-    app.tokens.revoke(made.token.id)
+    app.tokens.revoke(made.id)
     return found
 
 

@@ -76,7 +76,7 @@ def require_all(facts: Facts, hint: str) -> None:
 
 
 def _left(app: holdfast.App) -> int:
-    return sum(count.jobs for count in app.jobs.counts() if count.label not in ENDS)
+    return sum(count.jobs for count in app.jobs.counts() if count.state not in ENDS)
 
 
 def _check_costs(cost: Reckoning, plan: Plan) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 
 from ...errors import NotFound, TokenConflict
 from ...model.access import SCOPES, Recognized, Session, Token, identity_of, token_of
+from ...model.values import micros_of
 from ...rules.access import ABSOLUTE, IDLE, NOTED_EVERY, is_noteworthy, is_open, state_of
 from ..port import Row, Tx
 from ..statements import sql
@@ -43,7 +44,7 @@ async def create(
     if made is None:
         raise TokenConflict(name)
     token = await find(tx, id)
-    after: dict[str, object] = {"name": name, "scopes": listed, "expires_at": token.expires_at}
+    after: dict[str, object] = {"name": name, "scopes": listed, "expires_at": micros_of(token.expires_at)}
     after |= {what: names for what, names in (("queues", queues), ("tasks", tasks)) if names}
     await audit(tx, actor=actor, action="token.create", target=id, reason=reason, after=after, tenant=tenant)
     return token
@@ -78,7 +79,7 @@ async def identify(tx: Tx, digest: str) -> Recognized | None:
     if row is None or not hmac.compare_digest(row[12], digest):
         return None
     token = _token(row)
-    return Recognized(token, is_noteworthy(token.last_used_at, row[11])) if token.state == "active" else None
+    return Recognized(token, is_noteworthy(row[7], row[11])) if token.state == "active" else None
 
 
 async def touch(tx: Tx, token_id: str) -> None:

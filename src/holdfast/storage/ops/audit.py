@@ -8,6 +8,7 @@ from typing import Final
 from ...errors import InvalidInput
 from ...ids import ids
 from ...model.audit import AuditFilter, AuditRecord
+from ...model.values import decoded, instant_of
 from ..port import Tx
 from ..statements import sql
 
@@ -59,7 +60,10 @@ async def list_audit(tx: Tx, wanted: AuditFilter) -> list[AuditRecord]:
         raise InvalidInput("a target is found by its kind too; give target_kind, such as 'queue' or 'job'")
     else:
         rows = await tx.all(sql.list_audit_of, target=wanted.target, **common)
-    return [AuditRecord(*row) for row in rows]
+    return [
+        AuditRecord(id, instant_of(at), actor, action, kind, target, reason, decoded(before), decoded(after), tenant)
+        for id, at, actor, action, kind, target, reason, before, after, tenant in rows
+    ]
 
 
 async def was_audited(tx: Tx, action: str, target: str) -> bool:

@@ -14,7 +14,7 @@ from ...model.outcomes import Finish, Lost, Recorded, Released, Suspended
 from ...model.remote import OWN_PROCESS, Caller
 from ...model.signals import Answer, Condition, Opened, Wait
 from ...model.steps import Step
-from ...model.workers import Worker, WorkerSpec
+from ...model.workers import WorkerRecord, WorkerSpec
 from ...rules.remote import Lease
 from ...rules.steps import MOST_CALLS
 from ..port import Tx
@@ -75,7 +75,7 @@ async def register(tx: Tx, spec: WorkerSpec, actor: str) -> None:
     await audit(tx, actor=actor, action="worker.register", target=spec.id, after=after)
 
 
-async def get_worker(tx: Tx, worker_id: str, holder: str | None = None) -> Worker:
+async def get_worker(tx: Tx, worker_id: str, holder: str | None = None) -> WorkerRecord:
     """Return a worker that may work; LeaseLost where it was declared lost, has left, or never existed.
 
     With a `holder`: AccessDenied, where it belongs to another.
@@ -88,7 +88,7 @@ async def get_worker(tx: Tx, worker_id: str, holder: str | None = None) -> Worke
     return workers.worker_of(row)
 
 
-async def lock_worker(tx: Tx, worker_id: str) -> Worker:
+async def lock_worker(tx: Tx, worker_id: str) -> WorkerRecord:
     """Lock and return such a worker: of two concurrent claims of one worker the second sees the jobs of the first."""
     await tx.one(sql.lock_worker, id=worker_id, certain=1)
     return await get_worker(tx, worker_id)
@@ -166,8 +166,9 @@ async def spend(tx: Tx, lease: Lease, key: str, step: Step, budget: str, amounts
     if before := await steps.find(tx, lease.job_id, step.key):
         if before.value != step.value:
             raise SpendConflict(budget, key)
-        return Spent(again=True)
-    return Spent(tuple(await spending.spend(tx, run, await placed(tx, lease.job_id, step), budget, amounts)))
+        return Spent(changed=False, again=True, crossed=())
+    crossed = await spending.spend(tx, run, await placed(tx, lease.job_id, step), budget, amounts)
+    return Spent(changed=True, again=False, crossed=tuple(crossed))
 
 
 async def record_step(tx: Tx, lease: Lease, step: Step) -> Step:

@@ -10,6 +10,7 @@ import msgspec
 
 from ...errors import Corruption, HoldfastError, LeaseLost, NotFound
 from ...model.streams import END, SUPERSEDED, Appended, Batch, Cursor, Draft, Frame, FramePage, Head, Progress, Summary
+from ...model.values import instant_of
 from ...rules.streams import fitting, kept, measure, merged
 from ...values.codec import encode
 from ..port import Params, Row, Tx
@@ -129,7 +130,7 @@ async def progress_of(tx: Tx, job_id: str) -> Progress:
     if row is None:
         raise NotFound("job", job_id)
     percent, message, stage, at = row
-    return Progress(percent=percent, message=message, stage=stage, at=at)
+    return Progress(percent=percent, message=message, stage=stage, at=instant_of(at))
 
 
 async def summary_of(tx: Tx, job_id: str) -> Summary:
@@ -137,7 +138,7 @@ async def summary_of(tx: Tx, job_id: str) -> Summary:
     if row is None:
         raise NotFound("job", job_id)
     document, version, at = row
-    return Summary({}, 0) if document is None else Summary(_document(job_id, document), version, at)
+    return Summary({}, 0) if document is None else Summary(_document(job_id, document), version, instant_of(at))
 
 
 async def summarize(tx: Tx, owner: str, job_id: str, epoch: int, patch: dict[str, Any]) -> Summary:

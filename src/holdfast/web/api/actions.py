@@ -11,7 +11,6 @@ from ...model.actions import Action
 from ...rules.actions import ACTIONS, JobAction, Kind, Parameter
 from ...shapes.bulk import Acted, BulkReport, of_report
 from ...shapes.jobs import of_job
-from ...shapes.steps import Forked
 from ..wire.call import Call
 from ..wire.operation import Group
 from .enqueue import MOST, STORABLE, Instant, Priority
@@ -96,6 +95,14 @@ class ForkJob(Acting, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The step to start from: its name, `name#2` for the second of that name, or its key."""
 
     from_step: Annotated[str, msgspec.Meta(min_length=1, max_length=512, pattern=STORABLE)]
+
+
+class Forked(msgspec.Struct, frozen=True, kw_only=True):
+    """A new job that continues from a step of another."""
+
+    id: str
+    forked_from: str
+    from_step: str
 
 
 @group.post("/jobs/{job_id}/fork", needs="operate", status=201)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import structs
 from starlette.responses import Response, StreamingResponse
 
-from ...model.artifacts import Artifact as ArtifactRecord
-from ...shapes.artifacts import Artifact, of_artifact
-from ...shapes.pages import Page, whole
+from ...model.artifacts import Artifact
 from ..wire.call import Call
 from ..wire.downloads import Span, download_headers, is_known, span_of
 from ..wire.operation import Group
+from .paging import Page, whole
 from .types import Name
 
 group = Group("Artifacts", "Named files stored by jobs.")
@@ -20,14 +20,13 @@ group = Group("Artifacts", "Named files stored by jobs.")
 @group.get("/jobs/{job_id}/artifacts", needs="read")
 async def list_artifacts(call: Call, job_id: Name) -> Page[Artifact]:
     """List a job's artifacts without their content: first its result, then by name."""
-    payload = call.may("payload")
-    return whole(await call.client.artifacts.alist(job_id), lambda one: of_artifact(one, payload=payload))
+    return whole([shown(call, one) for one in await call.client.artifacts.alist(job_id)])
 
 
 @group.get("/jobs/{job_id}/artifacts/{name}", needs="read")
 async def get_artifact(call: Call, job_id: Name, name: Name) -> Artifact:
     """Get one artifact without its content."""
-    return of_artifact(await call.client.artifacts.aget(job_id, name), payload=call.may("payload"))
+    return shown(call, await call.client.artifacts.aget(job_id, name))
 
 
 @group.get(
@@ -51,7 +50,12 @@ async def read_artifact(call: Call, job_id: Name, name: Name) -> Response:
     return _answer(call, found, span, headers)
 
 
-def _answer(call: Call, found: ArtifactRecord, span: Span | None, headers: Mapping[str, str]) -> Response:
+def shown(call: Call, artifact: Artifact) -> Artifact:
+    """Return an artifact, without its hash where the caller may not see payloads."""
+    return artifact if call.may("payload") else structs.replace(artifact, sha256=None)
+
+
+def _answer(call: Call, found: Artifact, span: Span | None, headers: Mapping[str, str]) -> Response:
     start, length = (0, found.size) if span is None else (span.start, span.length)
     headers = {**headers, "content-length": str(length), "content-type": found.content_type}
     if span is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ...shapes.audit import Record, of_record
-from ...shapes.pages import Page, part, place_at
-from ...shapes.values import Instant
+from msgspec import structs
+
+from ...model.audit import AuditRecord
+from ...model.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
+from .paging import Page, part, place_at
 from .types import Listing, Name
 
 group = Group("Audit", "Operator actions, with time, actor and reason.")
@@ -25,7 +27,7 @@ class AuditQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 @group.get("/audit", needs="read")
-async def list_audit(call: Call, query: AuditQuery) -> Page[Record]:
+async def list_audit(call: Call, query: AuditQuery) -> Page[AuditRecord]:
     """List audit records, newest first.
 
     Callers without the scope `payload` do not see the values.
@@ -41,5 +43,6 @@ async def list_audit(call: Call, query: AuditQuery) -> Page[Record]:
         limit=query.limit,
         tenant=query.tenant,
     )
-    payload = call.may("payload")
-    return part(found, query.limit, lambda one: of_record(one, payload=payload), lambda one: (one.id,))
+    if not call.may("payload"):
+        found = [structs.replace(one, before=None, after=None) for one in found]
+    return part(found, query.limit, lambda one: (one.id,))

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from ...shapes.bulk import Changed
 from ...shapes.limits import Breaker, BreakerMoved, of_breaker
-from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import LONGEST, Acting, Count, Name, Reason, ReasonQuery
+from .paging import Page, whole
+from .types import LONGEST, Acting, Changed, Count, Name, Reason, ReasonQuery
 
 group = Group("Breakers", "Circuit breakers: after repeated failures, the jobs that use one wait.")
 
@@ -37,7 +36,7 @@ class Trip(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 @group.get("/breakers", needs="read")
 async def list_breakers(call: Call) -> Page[Breaker]:
     """List the circuit breakers with their state."""
-    return whole(await call.whole(_WHAT).breakers.alist(), of_breaker)
+    return whole([of_breaker(one) for one in await call.whole(_WHAT).breakers.alist()])
 
 
 @group.get("/breakers/{scope}", needs="read")

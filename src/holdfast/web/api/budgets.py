@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import msgspec
 
 from ...client.budgets import Budgets
-from ...shapes.budgets import Budget, BudgetChanged, JobSpent, Spent, of_budget, of_job_spent, of_spent
-from ...shapes.bulk import Changed
-from ...shapes.pages import Page, part, place_at
+from ...model.budgets import Budget, JobSpent, Spent
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Group
-from .types import Acting, Cursor, Name, PageSize, Reason
+from .paging import Page, part, place_at
+from .types import Acting, Changed, Cursor, Name, PageSize, Reason
 
 group = Group(
     "Budgets", "Limits on spending of tokens, money or anything else, and the amounts spent. Amounts are exact."
@@ -79,18 +78,24 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     key: Name | None = None
 
 
+class BudgetChanged(Changed, frozen=True, kw_only=True):
+    """A budget after it was set or raised."""
+
+    budget: Budget
+
+
 @group.get("/budgets", needs="read")
 async def list_budgets(call: Call, query: TenantListing) -> Page[Budget]:
     """List the budgets with their spending."""
     after: Any = None if query.after is None else place_at(query.after, 2)
     found = await _budgets(call, query.tenant).alist(after=after, limit=query.limit)
-    return part(found, query.limit, of_budget, lambda one: (one.tenant, one.name))
+    return part(found, query.limit, lambda one: (one.tenant, one.name))
 
 
 @group.get("/budgets/{name}", needs="read")
 async def get_budget(call: Call, name: Name, query: TenantQuery) -> Budget:
     """Get a budget, with its lifetime spending."""
-    return of_budget(await _budgets(call, query.tenant).aget(name))
+    return await _budgets(call, query.tenant).aget(name)
 
 
 @group.put("/budgets/{name}", needs="operate")
@@ -107,7 +112,7 @@ async def set_budget(call: Call, name: Name, query: TenantQuery, body: BudgetTer
         actor=call.actor,
         reason=body.reason,
     )
-    return BudgetChanged(changed=changed, budget=of_budget(await budgets.aget(name)))
+    return BudgetChanged(changed=changed, budget=await budgets.aget(name))
 
 
 @group.post("/budgets/{name}/raise", needs="operate")
@@ -116,8 +121,8 @@ async def raise_budget(call: Call, name: Name, query: TenantQuery, body: Raise) 
     budgets, limits = _budgets(call, query.tenant), _exact(body.limits)
     before = await budgets.aget(name)
     after = await budgets.araise(name, limits, actor=call.actor, reason=body.reason)
-    changed = [line.limit for line in before.lines] != [line.limit for line in after.lines]
-    return BudgetChanged(changed=changed, budget=of_budget(after))
+    changed = [line.limit for line in before.dimensions] != [line.limit for line in after.dimensions]
+    return BudgetChanged(changed=changed, budget=after)
 
 
 @group.post("/budgets/{name}/reset", needs="operate")
@@ -140,7 +145,7 @@ async def delete_budget(call: Call, name: Name, query: TenantAndReason) -> Chang
 @group.post("/budgets/{name}/spend", needs="operate")
 async def spend_budget(call: Call, name: Name, query: TenantQuery, body: Spend) -> Spent:
     """Record spending, whatever the limits; returns the limits it crossed."""
-    return of_spent(await _budgets(call, query.tenant).aspend(name, _exact(body.amounts), key=body.key))
+    return await _budgets(call, query.tenant).aspend(name, _exact(body.amounts), key=body.key)
 
 
 def _budgets(call: Call, tenant: str | None) -> Budgets:
@@ -164,7 +169,7 @@ def _number(name: str, value: Any) -> Any:
 @group.get("/jobs/{job_id}/spent", needs="read")
 async def spent_by_job(call: Call, job_id: Name) -> JobSpent:
     """Get a job's spending, by budget and dimension."""
-    return of_job_spent(job_id, await call.client.budgets.aspent_by(job_id))
+    return JobSpent(job_id, await call.client.budgets.aspent_by(job_id))
 
 
 @group.post("/jobs/{job_id}/give-back", needs="operate")
@@ -174,4 +179,4 @@ async def give_back(call: Call, job_id: Name, body: Acting) -> JobSpent:
     Returns the refunded amounts. Repeating it refunds nothing more.
     """
     done = await call.client.budgets.agive_back(job_id, actor=call.actor, reason=body.reason)
-    return of_job_spent(job_id, done)
+    return JobSpent(job_id, done)

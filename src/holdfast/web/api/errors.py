@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import structs
 
-from ...names import check_instant
-from ...shapes.pages import Page, whole
-from ...shapes.stats import ErrorGroup, ErrorWhole, of_error, of_error_whole
-from ...shapes.values import Instant
+from ...model.stats import ErrorGroup, ErrorWhole
+from ...model.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
+from .paging import Page, whole
 from .types import Name, PageSize
 
 group = Group("Errors", "Errors grouped by task, exception and stack trace.")
@@ -29,11 +29,11 @@ async def list_errors(call: Call, query: ErrorQuery) -> Page[ErrorGroup]:
 
     Workers update the counts every few seconds.
     """
-    since = None if query.since is None else check_instant("since", query.since)
-    return whole(await call.client.errors.alist(task=query.task, since=since, limit=query.limit), of_error)
+    return whole(await call.client.errors.alist(task=query.task, since=query.since, limit=query.limit))
 
 
 @group.get("/errors/{fingerprint}", needs="read")
 async def get_error(call: Call, fingerprint: Name) -> ErrorWhole:
     """Get an error group with its latest traceback."""
-    return of_error_whole(await call.client.errors.ashow(fingerprint), payload=call.may("payload"))
+    found = await call.client.errors.ashow(fingerprint)
+    return found if call.may("payload") else structs.replace(found, traceback=None)

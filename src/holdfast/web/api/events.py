@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from ...clock import SYSTEM_CLOCK
 from ...errors import BeyondScope
-from ...model.events import EventFilter, check_kinds
-from ...shapes.events import Event, Events, of_event
+from ...model.events import Event, EventFilter, check_kinds
 from ..live.event_reader import event_reader
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -43,6 +42,13 @@ class EventQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tag: Name | None = None
 
 
+class Events(msgspec.Struct, frozen=True, kw_only=True):
+    """Some events in order. `next` is where to continue, also if there are no more for now."""
+
+    items: list[Event]
+    next: str
+
+
 @group.get("/events", needs="read", streams=True, request_headers=("Last-Event-ID",))
 async def read_events(call: Call, query: EventQuery) -> Events | Response:
     """Read the event log; with `Accept: text/event-stream` also follow new events.
@@ -68,7 +74,7 @@ async def _page(call: Call, query: EventQuery, wanted: EventFilter) -> Events:
     try:
         async with asyncio.timeout(_LONGEST_LOOK):
             async for event in feed:
-                found.append(of_event(event))
+                found.append(event)
                 if len(found) >= query.limit:
                     break
     except TimeoutError:
@@ -82,7 +88,7 @@ async def _told(call: Call, after: str | None, wanted: EventFilter) -> AsyncIter
     async for passed in event_reader(call.app).follow(after):
         told = [event for event in passed.events if wanted.wants(event)]
         for event in told:
-            yield Said(msgspec.json.encode(of_event(event)).decode(), event="event", id=event.cursor)
+            yield Said(msgspec.json.encode(event).decode(), event="event", id=event.cursor)
         if told or SYSTEM_CLOCK.monotonic() > marked + _MARK_EVERY:
             marked = SYSTEM_CLOCK.monotonic()
             # An id without data: a client that reconnects does not read again what its filter skipped.

@@ -22,10 +22,10 @@ from ...shapes.flows import (
     of_graph,
     of_join_change,
 )  # fmt: skip
-from ...shapes.pages import Page, part, place_at
 from ...values.codec import plain
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
+from .paging import Page, part, place_at
 from .types import Acting, Count, Listing, Name, Reason
 
 group = Group("Flows", "Workflows of dependent jobs.")
@@ -75,7 +75,7 @@ async def list_flows(call: Call, query: FlowQuery) -> Page[Flow]:
     wanted = FlowFilter(
         state=query.state, name=query.name, tenant=query.tenant, before=before, limit=query.limit
     )  # fmt: skip
-    return part(await call.client.flows.afind(wanted), query.limit, of_flow, lambda flow: (flow.id,))
+    return part([of_flow(one) for one in await call.client.flows.afind(wanted)], query.limit, lambda flow: (flow.id,))
 
 
 @group.get("/flows/{flow_id}", needs="read")

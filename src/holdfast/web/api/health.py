@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from ...app import App
 from ...clock import SYSTEM_CLOCK
 from ...errors import HoldfastError, SchemaMismatch
 from ...model.outbox import PREFIX
 from ...model.stats import QueueStats, StoreStats, WorkerStats
+from ...model.values import Instant, instant_of
 from ...runtime.opening import free_disk
-from ...shapes.stats import Health, Live, Status, Trouble
-from ...shapes.values import instant_of
 from ...tasks.inventory import Inventory
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
@@ -30,6 +31,32 @@ _LARGE_WAL: Final = 256 * 1024 * 1024
 _OLD_TRANSACTION: Final = 300.0
 _BEHIND: Final = 300.0
 _MOST_NAMED: Final = 5
+Status: TypeAlias = Literal["ok", "degraded", "down"]
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem. `code` does not change between versions; `message` is for people."""
+
+    code: str
+    message: str
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of the whole, and the problems found."""
+
+    status: Status
+    reasons: list[Trouble]
+    checked_at: Instant
+    last_delivery: Instant | None = None
+    """When an outbox entry or a webhook was last delivered, if ever."""
+    last_poll: Instant | None = None
+    """When an inventory last answered this process; of several, the one that answered longest ago."""
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
 
 
 @group.get("/health/live", needs="nothing")

@@ -5,31 +5,30 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from ...clock import SECOND
-from ...model.answers import JobFilter
+from ...model.answers import Count, JobFilter
 from ...model.jobs import JobState
+from ...model.steps import StepInfo
 from ...names import CREATOR_BYTES, TAG_BYTES, check_instant
 from ...shapes.jobs import (
     Attempt,
-    Count,
     Explanation,
     JobBrief,
     JobWithArtifacts,
     Outcome,
     of_attempt,
-    of_count,
     of_explanation,
     of_job,
     of_job_brief,
     with_artifacts,
 )
-from ...shapes.pages import Page, cursor_at, place_at, whole
-from ...shapes.steps import Step, of_step
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Answered, Group
 from .enqueue import STORABLE, Instant, Priority, outcome_of
+from .paging import Page, cursor_at, place_at, whole
 from .types import Cursor, Name, QueueName, Seconds, Waiting
 
 _Prefix: TypeAlias = Annotated[
@@ -132,7 +131,7 @@ async def count_jobs(call: Call) -> Page[Count]:
 
     Large numbers of finished jobs are estimated, and marked so.
     """
-    return whole(await call.client.jobs.acounts(), of_count)
+    return whole(await call.client.jobs.acounts())
 
 
 @group.get("/jobs/{job_id}", needs="read")
@@ -162,14 +161,14 @@ async def list_attempts(call: Call, job_id: Name) -> Page[Attempt]:
     """List a job's unsuccessful attempts, oldest first; at most 32."""
     await call.client.jobs.aget(job_id, whole=False)
     may = call.may("payload")
-    return whole(await call.client.jobs.aattempts(job_id), lambda one: of_attempt(one, payload=may))
+    return whole([of_attempt(one, payload=may) for one in await call.client.jobs.aattempts(job_id)])
 
 
 @group.get("/jobs/{job_id}/steps", needs="read")
-async def list_steps(call: Call, job_id: Name) -> Page[Step]:
+async def list_steps(call: Call, job_id: Name) -> Page[StepInfo]:
     """List a durable job's recorded steps, in order."""
-    shown = call.may("payload")
-    return whole(await call.client.jobs.asteps(job_id), lambda step: of_step(step, payload=shown))
+    found = await call.client.jobs.asteps(job_id)
+    return whole(found if call.may("payload") else [structs.replace(step, value=None, error=None) for step in found])
 
 
 @group.get("/jobs/{job_id}/explain", needs="read")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import msgspec
 
-from ...shapes.access import Key, KeyActive, KeyRevoked, of_key
-from ...shapes.pages import Page, whole
+from ...model.access import Key
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Name, Reason, Seconds
+from .paging import Page, whole
+from .types import Acting, Changed, Name, Reason, Seconds
 
 group = Group("Keys", "Keys that sign the tokens of waitpoints.")
 
@@ -25,10 +25,23 @@ class KeyRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     reason: Reason = ""
 
 
+class KeyActive(msgspec.Struct, frozen=True, kw_only=True):
+    """The key that signs from now on."""
+
+    kid: str
+
+
+class KeyRevoked(Changed, frozen=True, kw_only=True):
+    """A revoked key, whose signatures are rejected."""
+
+    kid: str
+    revoked: bool
+
+
 @group.get("/keys", needs="admin")
 async def list_keys(call: Call) -> Page[Key]:
     """List the keys by fingerprint, without their secrets."""
-    return whole(await call.whole(_WHAT).keys.alist(), of_key)
+    return whole(await call.whole(_WHAT).keys.alist())
 
 
 @group.post("/keys/rotate", needs="admin")

@@ -7,11 +7,10 @@ from typing import Annotated
 import msgspec
 
 from ...client.limits import LimitsView
-from ...shapes.bulk import Changed
 from ...shapes.limits import Limits, Most, RateSet, Total, of_limits
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Count, Name, QueueName, Reason, ReasonQuery
+from .types import Acting, Changed, Count, Name, QueueName, Reason, ReasonQuery
 
 group = Group("Limits", "Cluster-wide concurrency limits and rates.")
 

@@ -8,14 +8,13 @@ import msgspec
 
 from ...client.outbox import Outbox as OutboxOf
 from ...errors import ConfigError, NotFound
-from ...model.outbox import Outgoing
+from ...model.outbox import DrainReport, OutboxCounts, Outgoing
 from ...shapes.jobs import AcceptedMany
-from ...shapes.outbox import Drain, Due, Outbox, of_drain, of_outbox
-from ...shapes.pages import Page, whole
 from ..wire.call import Call
 from ..wire.operation import Group
 from .enqueue import MOST
-from .types import Acting, Name, Reason, Seconds
+from .paging import Page, whole
+from .types import Acting, Changed, Name, Reason, Seconds
 
 group = Group("Outboxes", "Events waiting for delivery to their destination.")
 
@@ -46,10 +45,17 @@ class DrainWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     reason: Reason = ""
 
 
+class Due(Changed, frozen=True, kw_only=True):
+    """The number of entries that have become due."""
+
+    outbox: str
+    due: int
+
+
 @group.get("/outboxes", needs="read")
-async def list_outboxes(call: Call) -> Page[Outbox]:
+async def list_outboxes(call: Call) -> Page[OutboxCounts]:
     """List the outboxes that have entries."""
-    return whole(await call.client.outbox.alist(), of_outbox)
+    return whole(await call.client.outbox.alist())
 
 
 @group.post("/outboxes/{name}/events", needs="publish", status=201, bulk=True)
@@ -71,12 +77,10 @@ async def retry_outbox(call: Call, name: Name, body: Acting) -> Due:
 
 
 @group.post("/outboxes/{name}/drain", needs="operate")
-async def drain_outbox(call: Call, name: Name, body: DrainWanted) -> Drain:
+async def drain_outbox(call: Call, name: Name, body: DrainWanted) -> DrainReport:
     """List abandoned entries by kind; with `apply`, retry them."""
-    return of_drain(
-        await call.client.outbox.adrain(
-            name, older_than=body.older_than, apply=body.apply, actor=call.actor, reason=body.reason
-        )
+    return await call.client.outbox.adrain(
+        name, older_than=body.older_than, apply=body.apply, actor=call.actor, reason=body.reason
     )
 
 

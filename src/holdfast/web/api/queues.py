@@ -11,22 +11,21 @@ from msgspec import UNSET, UnsetType
 from ...client.queues import QueueView
 from ...errors import InvalidInput
 from ...model.queues import QueueSettings as Record
+from ...model.routing import Stranded
 from ...model.stats import QueueStats
 from ...rules.retry import RetryPolicy
-from ...shapes.pages import Page, whole
 from ...shapes.queues import (
     Queue,
     QueueBrief,
     QueueMoved,
     QueueSet,
-    Stranded,
     of_queue,
     of_queue_brief,
     of_queue_settings,
-    of_stranded,
 )
 from ..wire.call import Call
 from ..wire.operation import Group
+from .paging import Page, whole
 from .types import Acting, QueueName, Reason, Seconds
 
 group = Group("Queues", "Queues and their settings.")
@@ -52,13 +51,13 @@ class QueueChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 async def list_queues(call: Call) -> Page[QueueBrief]:
     """List the queues that have jobs or settings, with their job counts by state."""
     found: Sequence[QueueView | QueueStats] = await call.client.queues.alist()
-    return whole(found, of_queue_brief)
+    return whole([of_queue_brief(one) for one in found])
 
 
 @group.get("/stranded", needs="read")
 async def list_stranded(call: Call) -> Page[Stranded]:
     """List the ready jobs that no live worker can run, by reason."""
-    return whole(await call.whole("jobs that no worker can run").queues.astranded(), of_stranded)
+    return whole(await call.whole("jobs that no worker can run").queues.astranded())
 
 
 @group.get("/queues/{queue}", needs="read")
@@ -75,7 +74,7 @@ async def get_queue(call: Call, queue: QueueName) -> Queue:
 @group.get("/queues/{queue}/tasks", needs="read")
 async def queue_tasks(call: Call, queue: QueueName) -> Page[str]:
     """List the names of the tasks that have jobs in a queue."""
-    return whole(await call.whole("the tasks of a queue").queues.atasks(queue), str)
+    return whole(await call.whole("the tasks of a queue").queues.atasks(queue))
 
 
 @group.post("/queues/{queue}/pause", needs="operate")

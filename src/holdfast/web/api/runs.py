@@ -8,21 +8,19 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 
 from ...errors import InvalidInput
+from ...model.artifacts import Artifact
 from ...model.remote import MOST_FRAMES, FrameDraft
-from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout
-from ...shapes.artifacts import Artifact, of_artifact
-from ...shapes.pages import Page, whole
+from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout, Opened
+from ...model.steps import StepInfo
 from ...shapes.remote import (  # fmt: skip
     RunSpent,
     RunWaited,
     StreamEnd,
     SummaryVersion,
-    WaitpointOpened,
-    of_opened,
     of_waited,
 )
-from ...shapes.steps import Step, of_step
 from ..wire.call import Call
+from .paging import Page, whole
 from .types import Name, Seconds
 from .work import Handle, group, leases_of
 
@@ -177,30 +175,27 @@ async def store_artifact(call: Call, body: NewArtifact) -> Artifact:
     if (body.text is None) is (body.base64 is None):
         raise InvalidInput("give an artifact's content either as text or as base64, not both")
     data = body.text if body.base64 is None else _bytes(body.base64)
-    return of_artifact(
-        await leases_of(call).aartifact(body.handle, body.name, data, content_type=body.content_type)
-    )  # fmt: skip
+    return await leases_of(call).aartifact(body.handle, body.name, data, content_type=body.content_type)
 
 
 @group.post("/work/steps", needs="work")
-async def read_steps(call: Call, body: OfRun) -> Page[Step]:
+async def read_steps(call: Call, body: OfRun) -> Page[StepInfo]:
     """List the steps recorded by the job's runs, in order."""
-    return whole(await leases_of(call).asteps(body.handle), of_step)
+    return whole(await leases_of(call).asteps(body.handle))
 
 
 @group.post("/work/steps/record", needs="work")
-async def record_step(call: Call, body: NewStep) -> Step:
+async def record_step(call: Call, body: NewStep) -> StepInfo:
     """Record a step's result for later runs. The first result recorded under a name is kept."""
-    return of_step(await leases_of(call).arecord_step(body.handle, body.name, body.value))
+    return await leases_of(call).arecord_step(body.handle, body.name, body.value)
 
 
 @group.post("/work/waitpoint", needs="work")
-async def open_waitpoint(call: Call, body: NewWaitpoint) -> WaitpointOpened:
+async def open_waitpoint(call: Call, body: NewWaitpoint) -> Opened:
     """Open a waitpoint with a token that lets its holder send the signal; repeating it returns the same one."""
-    opened = await leases_of(call).awaitpoint(
+    return await leases_of(call).awaitpoint(
         body.handle, body.name, expires=body.expires, schema=body.schema, once=body.once
     )
-    return of_opened(opened)
 
 
 @group.post("/work/suspend", needs="work")

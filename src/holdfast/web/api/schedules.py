@@ -9,8 +9,7 @@ import msgspec
 from ...client.schedules import StoredSchedules
 from ...model.schedules import Missed, Overlap
 from ...model.schedules import Schedule as Record
-from ...shapes.bulk import Changed
-from ...shapes.pages import Page, part, place_at, whole
+from ...model.values import Instant
 from ...shapes.schedules import (
     Backfill,
     NextRuns,
@@ -24,12 +23,12 @@ from ...shapes.schedules import (
     of_schedule,
     of_tick,
 )
-from ...shapes.values import Instant
 from ..wire.call import Call
 from ..wire.operation import Group
 from .budgets import TenantAndReason, TenantListing, TenantQuery
 from .enqueue import task_of
-from .types import Acting, Name, PageSize, QueueName, Reason, Seconds
+from .paging import Page, part, place_at, whole
+from .types import Acting, Changed, Name, PageSize, QueueName, Reason, Seconds
 
 group = Group("Schedules", "Recurring jobs.")
 
@@ -102,7 +101,8 @@ async def list_schedules(call: Call, query: TenantListing) -> Page[Schedule]:
         last = place_at(query.after, 2)
         found = [one for one in found if one.key > last]
     payload = call.may("payload")
-    return part(found[: query.limit], query.limit, lambda one: of_schedule(one, payload=payload), lambda one: one.key)
+    shown = [of_schedule(one, payload=payload) for one in found[: query.limit]]
+    return part(shown, query.limit, lambda one: (one.tenant, one.name))
 
 
 @group.post("/schedules", needs="operate", status=201, small=False)
@@ -179,7 +179,7 @@ async def backfill_schedule(call: Call, name: Name, query: TenantQuery, body: Ba
 @group.get("/schedules/{name}/ticks", needs="read")
 async def list_ticks(call: Call, name: Name, query: TickQuery) -> Page[Tick]:
     """List the latest runs, each with its job."""
-    return whole(await _schedules(call, query.tenant).aticks(name, query.limit), of_tick)
+    return whole([of_tick(one) for one in await _schedules(call, query.tenant).aticks(name, query.limit)])
 
 
 @group.get("/schedules/{name}/next", needs="read")

@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ...errors import InvalidToken
+from ...model.signals import ReceivedSignal, Sent
 from ...rules.signals import LONGEST
-from ...shapes.pages import Page, part, place_at
-from ...shapes.signals import ReceivedSignal, Resumed, SignalSent, Waitpoint, of_pending, of_received, of_sent
+from ...shapes.signals import Resumed, Waitpoint, of_pending
 from ..guard.throttle import Throttle, caller_of
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Group
+from .paging import Page, part, place_at
 from .types import Listing, Name, Reason
 
 group = Group("Signals", "Signals to waiting jobs, and the waitpoints that receive them.")
@@ -54,7 +55,7 @@ class WaitpointQuery(Listing, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 @group.post("/jobs/{job_id}/signals", needs="signal")
-async def send_signal(call: Call, job_id: Name, body: NewSignal) -> SignalSent:
+async def send_signal(call: Call, job_id: Name, body: NewSignal) -> Sent:
     """Send a signal to a job. An open waitpoint of that name receives it. The caller is its source.
 
     Where a waitpoint of that name is open, it arrives there. Its source is the caller.
@@ -63,18 +64,18 @@ async def send_signal(call: Call, job_id: Name, body: NewSignal) -> SignalSent:
         raise Refused(403, "forbidden", "only an administrator may set another source for a signal")
     # By its handle: text in a path is never taken as a token, since paths are logged.
     target, source = call.client.job(job_id), body.source or call.actor
-    return of_sent(await call.client.signals.asend(target, body.name, body.payload, key=body.key, source=source))
+    return await call.client.signals.asend(target, body.name, body.payload, key=body.key, source=source)
 
 
 @group.post("/signals", needs="nothing")
-async def send_by_token(call: Call, body: TokenSignal) -> SignalSent:
+async def send_by_token(call: Call, body: TokenSignal) -> Sent:
     """Send a signal with a waitpoint's token.
 
     No other authentication is needed; the body may have 256 KiB. An invalid, expired or used token and one of another
     tenant give the same response.
     """
     try:
-        return of_sent(await call.client.signals.asend(body.token, payload=body.payload, key=body.key))
+        return await call.client.signals.asend(body.token, payload=body.payload, key=body.key)
     except InvalidToken:
         if wait := _MISSES.take(caller_of(call.request)):
             raise Refused(
@@ -94,7 +95,7 @@ async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
     """
     after = place_at(query.after)[0] if query.after else ""
     found = await call.client.signals.apending(query.job, tenant=query.tenant, after=after, limit=query.limit)
-    return part(found, query.limit, of_pending, lambda one: (one.id,))
+    return part([of_pending(one) for one in found], query.limit, lambda one: (one.id,))
 
 
 @group.get("/jobs/{job_id}/signals", needs="read")
@@ -104,7 +105,7 @@ async def list_signals(call: Call, job_id: Name, query: Listing) -> Page[Receive
     found = await call.client.signals.areceived(job_id, before=before, limit=query.limit)
     if not found:
         await call.client.jobs.aget(job_id, whole=False)
-    return part(found, query.limit, of_received, lambda one: (str(one.seq),))
+    return part(found, query.limit, lambda one: (str(one.seq),))
 
 
 @group.post("/jobs/{job_id}/resume", needs="operate", small=False)

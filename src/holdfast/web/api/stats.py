@@ -6,27 +6,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ...names import check_instant
-from ...shapes.pages import Page, whole
+from ...model.stats import HealthMinute, LimitStats, MetricPoint, OperationStats, TaskStats, Throughput, WorkerStats
+from ...model.values import Instant
 from ...shapes.queues import QueueStats, of_queue_stats
-from ...shapes.stats import (
-    HealthMinute,
-    LimitUse,
-    OperationStats,
-    Point,
-    TaskStats,
-    Throughput,
-    of_health_point,
-    of_limit_use,
-    of_operation_stats,
-    of_point,
-    of_task_stats,
-    of_throughput,
-)
-from ...shapes.values import Instant
-from ...shapes.workers import WorkerStats, of_worker_stats
 from ..wire.call import Call
 from ..wire.operation import Group
+from .paging import Page, whole
 from .types import QueueName
 
 group = Group("Stats", "Statistics of queues, tasks, limits and workers, current and per minute.")
@@ -77,56 +62,54 @@ class HealthQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 async def queue_stats(call: Call) -> Page[QueueStats]:
     """Get current figures of every queue: jobs by label, the oldest due job, busy slots."""
     if call.identity.tenant:
-        return whole(await call.app.scoped(call.identity.tenant).queues.alist(), of_queue_stats)
-    return whole(await call.app.stats.aqueues(), of_queue_stats)
+        return whole([of_queue_stats(one) for one in await call.app.scoped(call.identity.tenant).queues.alist()])
+    return whole([of_queue_stats(one) for one in await call.app.stats.aqueues()])
 
 
 @group.get("/stats/throughput", needs="read")
 async def throughput(call: Call, query: RecentQuery) -> Page[Throughput]:
     """Get each queue's throughput over the last complete minutes; latencies are those of the worst minute."""
-    return whole(await call.whole(_WHAT).stats.athroughput(query.minutes), of_throughput)
+    return whole(await call.whole(_WHAT).stats.athroughput(query.minutes))
 
 
 @group.get("/stats/tasks", needs="read")
 async def task_stats(call: Call, query: TasksQuery) -> Page[TaskStats]:
     """Get each task's counts, failure rate, run time and queue wait over the last complete minutes."""
-    return whole(await call.whole(_WHAT).stats.atasks(query.minutes), of_task_stats)
+    return whole(await call.whole(_WHAT).stats.atasks(query.minutes))
 
 
 @group.get("/stats/timeline", needs="read")
-async def timeline(call: Call, query: TimelineQuery) -> Page[Point]:
+async def timeline(call: Call, query: TimelineQuery) -> Page[MetricPoint]:
     """List every metric of every queue over the last complete minutes, oldest first. For charts."""
-    return whole(await call.whole(_WHAT).stats.atimeline(query.minutes), of_point)
+    return whole(await call.whole(_WHAT).stats.atimeline(query.minutes))
 
 
 @group.get("/stats/series", needs="read")
-async def series(call: Call, query: SeriesQuery) -> Page[Point]:
+async def series(call: Call, query: SeriesQuery) -> Page[MetricPoint]:
     """List one metric of one queue by minute, oldest first; minutes without data are left out."""
-    before = None if query.before is None else check_instant("before", query.before)
-    found = await call.whole(_WHAT).stats.aseries(query.queue, query.metric, query.minutes, before=before)
-    return whole(found, of_point)
+    found = await call.whole(_WHAT).stats.aseries(query.queue, query.metric, query.minutes, before=query.before)
+    return whole(found)
 
 
 @group.get("/stats/health", needs="read")
 async def health_history(call: Call, query: HealthQuery) -> Page[HealthMinute]:
     """List the health of workers and database by minute, oldest first. Kept for 30 days."""
-    before = None if query.before is None else check_instant("before", query.before)
-    return whole(await call.whole(_WHAT).stats.ahealth(query.minutes, before=before), of_health_point)
+    return whole(await call.whole(_WHAT).stats.ahealth(query.minutes, before=query.before))
 
 
 @group.get("/stats/operations", needs="read")
 async def operation_stats(call: Call) -> Page[OperationStats]:
     """List the duration of store operations in the responding process, since it opened the store."""
-    return whole(call.whole(_WHAT).stats.operations(), of_operation_stats)
+    return whole(call.whole(_WHAT).stats.operations())
 
 
 @group.get("/stats/limits", needs="read")
-async def limit_stats(call: Call) -> Page[LimitUse]:
+async def limit_stats(call: Call) -> Page[LimitStats]:
     """List the limits with their use, most saturated first."""
-    return whole(await call.whole(_WHAT).stats.alimits(), of_limit_use)
+    return whole(await call.whole(_WHAT).stats.alimits())
 
 
 @group.get("/stats/workers", needs="read")
 async def worker_stats(call: Call) -> Page[WorkerStats]:
     """List the registered workers with their state and process figures."""
-    return whole(await call.whole(_WHAT).stats.aworkers(), of_worker_stats)
+    return whole(await call.whole(_WHAT).stats.aworkers())

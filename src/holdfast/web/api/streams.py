@@ -8,7 +8,8 @@ from typing import Annotated, Final
 import msgspec
 from starlette.responses import Response
 
-from ...shapes.streams import Frames, Progress, Summary, of_frame, of_frames, of_progress, of_summary
+from ...model.streams import Progress, Summary
+from ...shapes.streams import Frames, of_frame, of_frames
 from ..wire.call import Call
 from ..wire.operation import Group
 from ..wire.sse import Said, last_id, stream, wants_stream
@@ -61,13 +62,13 @@ async def read_stream(call: Call, job_id: Name, query: StreamQuery) -> Frames | 
 @group.get("/jobs/{job_id}/progress", needs="read")
 async def get_progress(call: Call, job_id: Name) -> Progress:
     """Get a job's progress."""
-    return of_progress(await call.client.streams.aprogress(job_id))
+    return await call.client.streams.aprogress(job_id)
 
 
 @group.get("/jobs/{job_id}/summary", needs="payload")
 async def get_summary(call: Call, job_id: Name) -> Summary:
     """Get a job's summary document."""
-    return of_summary(await call.client.streams.asummary(job_id))
+    return await call.client.streams.asummary(job_id)
 
 
 async def _told(call: Call, job_id: str, after: str | None, *, best_effort: bool) -> AsyncIterator[Said]:

@@ -6,13 +6,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ...model.access import ScopeName
-from ...shapes.access import CreatedToken, Token, of_new_token, of_token
-from ...shapes.bulk import Changed
-from ...shapes.pages import Page, part, place_at
+from ...model.access import CreatedToken, ScopeName, Token
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Listing, Name, QueueName, Reason
+from .paging import Page, part, place_at
+from .types import Acting, Changed, Listing, Name, QueueName, Reason
 
 group = Group("Tokens", "Access tokens of the HTTP API.")
 
@@ -41,7 +39,7 @@ async def list_tokens(call: Call, query: Listing) -> Page[Token]:
     """List the tokens without their secrets, oldest first, including expired and revoked ones."""
     after = None if query.after is None else place_at(query.after)[0]
     found = await call.whole(_WHAT).tokens.alist(after=after, limit=query.limit)
-    return part(found, query.limit, of_token, lambda one: (one.id,))
+    return part(found, query.limit, lambda one: (one.id,))
 
 
 @group.post("/tokens", needs="admin", status=201)
@@ -50,7 +48,7 @@ async def create_token(call: Call, body: WantedToken) -> CreatedToken:
 
     The response contains its secret, which is not stored and not shown again.
     """
-    made = await call.whole(_WHAT).tokens.acreate(
+    return await call.whole(_WHAT).tokens.acreate(
         body.name,
         role=body.role,
         scopes=body.scopes,
@@ -61,13 +59,12 @@ async def create_token(call: Call, body: WantedToken) -> CreatedToken:
         actor=call.actor,
         reason=body.reason,
     )
-    return of_new_token(made)
 
 
 @group.get("/tokens/{token}", needs="admin")
 async def get_token(call: Call, token: Name) -> Token:
     """Get a token by id, or by name: the active one, or the newest."""
-    return of_token(await call.whole(_WHAT).tokens.aget(token))
+    return await call.whole(_WHAT).tokens.aget(token)
 
 
 @group.post("/tokens/{token}/revoke", needs="admin")

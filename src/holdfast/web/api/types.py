@@ -6,6 +6,8 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
+from ...shapes.bulk import Changed as Changed
+
 _VISIBLE: Final = r"^[^\x00-\x1f\x7f]+$"
 _TEXT: Final = r"^[^\x00]*$"
 LONGEST: Final = 10 * 365 * 86_400.0

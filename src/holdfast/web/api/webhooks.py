@@ -6,9 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from ...shapes.bulk import Changed
-from ...shapes.pages import Page, part, place_at
-from ...shapes.values import Instant
+from ...model.values import Instant
 from ...shapes.webhooks import (
     Delivery,
     DeliveryWhole,
@@ -21,7 +19,8 @@ from ...shapes.webhooks import (
 )
 from ..wire.call import Call
 from ..wire.operation import Group
-from .types import Acting, Listing, Name, PageSize, Reason, ReasonQuery, Seconds
+from .paging import Page, part, place_at
+from .types import Acting, Changed, Listing, Name, PageSize, Reason, ReasonQuery, Seconds
 
 group = Group("Webhooks", "Signed event notifications, retried until delivered.")
 
@@ -73,7 +72,7 @@ async def list_webhooks(call: Call, query: Listing) -> Page[Endpoint]:
     after = None if query.after is None else place_at(query.after)[0]
     found = await call.client.webhooks.alist(after=after, limit=query.limit)
     shown = call.may("operate")
-    return part(found, query.limit, lambda one: of_endpoint(one, whole=shown), lambda one: (one.id,))
+    return part([of_endpoint(one, whole=shown) for one in found], query.limit, lambda one: (one.id,))
 
 
 @group.post("/webhooks", needs="admin", status=201)
@@ -140,7 +139,7 @@ async def list_deliveries(call: Call, endpoint: Name, query: Listing) -> Page[De
     """List the deliveries to an endpoint, newest first."""
     before = None if query.after is None else place_at(query.after)[0]
     found = await call.client.webhooks.alog(endpoint, before=before, limit=query.limit)
-    return part(found, query.limit, of_delivery, lambda one: (one.id,))
+    return part([of_delivery(one) for one in found], query.limit, lambda one: (one.id,))
 
 
 @group.post("/webhooks/{endpoint}/recover", needs="operate")

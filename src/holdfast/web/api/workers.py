@@ -7,10 +7,11 @@ from typing import Annotated
 import msgspec
 
 from ...errors import NotFound
-from ...shapes.pages import Page, whole
-from ...shapes.workers import Buried, Worker, of_buried, of_worker
+from ...model.actions import Buried
+from ...model.workers import WorkerInfo
 from ..wire.call import Call
 from ..wire.operation import Group
+from .paging import Page, whole
 from .types import Name
 
 group = Group("Workers", "The processes that run jobs.")
@@ -25,21 +26,21 @@ class Death(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 @group.get("/workers", needs="read")
-async def list_workers(call: Call) -> Page[Worker]:
+async def list_workers(call: Call) -> Page[WorkerInfo]:
     """List the registered workers, oldest first."""
-    return whole(await call.whole(_WHAT).workers.alist(), of_worker)
+    return whole(await call.whole(_WHAT).workers.alist())
 
 
 @group.get("/workers/{worker_id}", needs="read")
-async def get_worker(call: Call, worker_id: Name) -> Worker:
+async def get_worker(call: Call, worker_id: Name) -> WorkerInfo:
     """Get a worker."""
     for worker in await call.whole(_WHAT).workers.alist():
         if worker.id == worker_id:
-            return of_worker(worker)
+            return worker
     raise NotFound("worker", worker_id)
 
 
 @group.post("/workers/{worker_id}/dead", needs="operate")
 async def mark_worker_dead(call: Call, worker_id: Name, body: Death) -> Buried:
     """Mark a worker dead: its jobs are rescued now, and its process stops them if it is still running."""
-    return of_buried(await call.whole(_WHAT).workers.amark_dead(worker_id, body.reason, actor=call.actor))
+    return await call.whole(_WHAT).workers.amark_dead(worker_id, body.reason, actor=call.actor)

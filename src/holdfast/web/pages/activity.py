@@ -10,6 +10,7 @@ from typing import Any, Final
 from ...app import App
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...model.stats import LATENCIES, MINUTE, MetricPoint
+from ...model.values import micros_of
 from .shared_reads import SharedRead
 
 WINDOWS: Final = {"15m": 15, "1h": 60, "4h": 240}
@@ -127,12 +128,13 @@ def activity(points: Iterable[MetricPoint], end: int, minutes: int) -> Activity:
     latencies = _nothing([0] * n)
     recent: dict[str, list[MetricPoint]] = {name: [] for name in LATENCIES}
     for point in points:
-        i = (point.minute - begin) // (step * MINUTE)
+        minute = micros_of(point.minute)
+        i = (minute - begin) // (step * MINUTE)
         if not 0 <= i < n:
             continue
         if point.metric in latencies:
             latencies[point.metric][i].append(point)
-            if point.minute >= end - _RECENT * MINUTE:
+            if minute >= end - _RECENT * MINUTE:
                 recent[point.metric].append(point)
         else:
             counts.setdefault(point.metric, [0] * n)[i] += point.count
@@ -172,7 +174,7 @@ def _spread(found: Activity, metric: str) -> list[dict[str, Any]]:
 
 def _end(points: Sequence[MetricPoint], now: int) -> int:
     """Return the end of the last complete minute; an incomplete one would look as if nothing had happened."""
-    newest = max((point.minute for point in points), default=0) + MINUTE
+    newest = max((micros_of(point.minute) for point in points), default=0) + MINUTE
     return max(newest, (now // MINUTE - _LAG) * MINUTE)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from ...errors import InvalidInput
-from ...shapes.values import decoded
+from ...model.values import decoded
 
 Kind: TypeAlias = Literal["boolean", "choice", "integer", "number", "string", "object", "json"]
 _MOST_FIELDS: Final = 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from ...model.budgets import Budget
@@ -31,7 +32,7 @@ class Alert:
     path: str
     go: str
     """The label of the link."""
-    at: int | None = None
+    at: datetime | int | None = None
     """Since when, or until when."""
     at_label: str = ""
     """The words before `at`, behind the advice; without it, `at` follows the title."""

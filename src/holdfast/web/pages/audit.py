@@ -120,9 +120,8 @@ def row_of(record: AuditRecord, *, payload: bool) -> AuditRow:
     return AuditRow(record, path, changes, record.action.endswith("refused"))
 
 
-def changes_of(before: str | None, after: str | None) -> list[Change]:
+def changes_of(was: Any, now: Any) -> list[Change]:
     """Return the differences by name; the whole value where it has no names."""
-    was, now = _read(before), _read(after)
     if not isinstance(was, dict | None) or not isinstance(now, dict | None):
         return [Change("", None if was is None else said("", was), None if now is None else said("", now))]
     names = [*(was or {}), *(name for name in (now or {}) if name not in (was or {}))]
@@ -139,15 +138,6 @@ def address(query: AuditQuery, **but: str) -> str:
     given = {**msgspec.structs.asdict(query), **but}
     text = urlencode({name: value for name, value in given.items() if value}, quote_via=quote)
     return f"/audit?{text}" if text else "/audit"
-
-
-def _read(text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def said(name: str, value: Any) -> str:

@@ -38,7 +38,7 @@ async def raise_limit(call: Call, name: str, form: RaiseForm) -> Done | Page:
     wanted = _amount(form.limit)
     budgets = _of(call, form.tenant)
     before = await budgets.aget(name)
-    was = next((line.limit for line in before.lines if line.dimension == form.dimension), None)
+    was = next((line.limit for line in before.dimensions if line.dimension == form.dimension), None)
     if was == wanted:
         return Done(_HERE, f"The limit of {form.dimension} is already {wanted:f}; nothing changed.", ok=False)
     after = await budgets.araise(name, {form.dimension: wanted}, actor=call.actor, reason=form.reason)

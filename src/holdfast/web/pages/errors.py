@@ -11,7 +11,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ...clock import SYSTEM_CLOCK
-from ...model.stats import MINUTE, ErrorGroup, FailedRun
+from ...model.stats import MINUTE, ErrorGroup, ErrorWhole, FailedRun
+from ...model.values import instant_of
 from ...shapes.jobs import error_line
 from ..search.query import Search, write
 from ..wire.call import Call
@@ -55,7 +56,7 @@ async def show(call: Call, query: ErrorsQuery) -> Page:
     """Show the error groups, most recent first."""
     now = SYSTEM_CLOCK.now()
     minutes = _WINDOWS.get(query.window)
-    since = None if minutes is None else now - minutes * MINUTE
+    since = None if minutes is None else instant_of(now - minutes * MINUTE)
     errors = call.client.errors
     groups, runs = await asyncio.gather(
         errors.alist(task=query.task or None, since=since, limit=_SHOWN),
@@ -112,7 +113,7 @@ def _hour_ago(now: int) -> int:
     return now // part * part - 60 * MINUTE + part
 
 
-def _shows(found: ErrorGroup, runs: Sequence[FailedRun], now: int) -> dict[str, Any]:
+def _shows(found: ErrorWhole, runs: Sequence[FailedRun], now: int) -> dict[str, Any]:
     search = Search(state="failed", task=found.task, error=found.fingerprint)
     newest: dict[str, FailedRun] = {}
     for run in runs:

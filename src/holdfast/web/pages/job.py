@@ -16,13 +16,12 @@ from ...errors import HoldfastError
 from ...model.actions import Action
 from ...model.audit import AuditRecord
 from ...model.jobs import Attempt, JobRecord, JobState
-from ...model.steps import Step
+from ...model.steps import StepInfo
 from ...model.streams import Frame
-from ...model.values import in_brief, is_reference
+from ...model.values import decoded, in_brief, is_reference, micros_of
 from ...rules.actions import ACTIONS, HELD, Confirm, JobAction, Look, Parameter
 from ...rules.explain import Explanation
 from ...shapes.jobs import error_line, error_of
-from ...shapes.values import decoded
 from ..search.meaning import fingerprint_of, tags_of, took
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -296,7 +295,7 @@ def tone_of(one: Attempt) -> str:
 
 def _record(one: AuditRecord) -> dict[str, Any]:
     state, what = _DONE_BY.get(one.action, ("ready", one.action))
-    return _item(state, f"{what} by {one.actor}", one.at, note=one.reason or None)
+    return _item(state, f"{what} by {one.actor}", micros_of(one.at), note=one.reason or None)
 
 
 def _item(state: str, what: str, at: int, **more: Any) -> dict[str, Any]:
@@ -425,7 +424,7 @@ _BRIEF: Final = 120
 class StepBar:
     """A step and its position between the first and the last; `left` and `width` are percentages."""
 
-    step: Step
+    step: StepInfo
     label: str
     length: int
     left: float
@@ -436,28 +435,28 @@ class StepBar:
     error: Any
 
 
-def bars_of(steps: Sequence[Step], *, payload: bool) -> list[StepBar]:
+def bars_of(steps: Sequence[StepInfo], *, payload: bool) -> list[StepBar]:
     """Return the steps with their positions. Without `payload` their values are withheld."""
-    timed = [step for step in steps if step.started_at and step.ended_at]
-    first = min((step.started_at for step in timed), default=0)
-    span = max(max((step.ended_at for step in timed), default=0) - first, 1)
-    return [_bar(step, first, span, payload=payload) for step in steps]
+    times = [(micros_of(step.started_at), micros_of(step.ended_at)) for step in steps]
+    first = min((start for start, end in times if start and end), default=0)
+    span = max(max((end for start, end in times if start), default=0) - first, 1)
+    return [_bar(step, *time, first, span, payload=payload) for step, time in zip(steps, times, strict=True)]
 
 
-def _bar(step: Step, first: int, span: int, *, payload: bool) -> StepBar:
-    length = max(0, step.ended_at - step.started_at)
-    left = min(max(0.0, (step.started_at - first) * 100 / span), 99.5)
+def _bar(step: StepInfo, start: int, end: int, first: int, span: int, *, payload: bool) -> StepBar:
+    length = max(0, end - start)
+    left = min(max(0.0, (start - first) * 100 / span), 99.5)
     return StepBar(
         step=step,
         label=step.key.partition(":")[2] or step.name,
         length=length,
         left=left,
         width=min(max(length * 100 / span, 0.5), 100 - left),
-        value=decoded(step.value) if payload else None,
-        brief=_brief(step.value or "") if payload else "",
-        error=decoded(step.error) if payload else None,
+        value=step.value if payload else None,
+        brief=_brief(step.value) if payload else "",
+        error=step.error if payload else None,
     )
 
 
-def _brief(value: str) -> str:
-    return in_brief(value) if is_reference(value) else " ".join(value[:_BRIEF].split())
+def _brief(value: Any) -> str:
+    return " ".join(msgspec.json.encode(value).decode()[:_BRIEF].split())

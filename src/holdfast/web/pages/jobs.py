@@ -17,10 +17,10 @@ from ...errors import InvalidInput, NotFound
 from ...model.answers import LATER
 from ...model.jobs import JobRecord, JobState
 from ...model.stats import QueueStats
-from ...names import check_name
+from ...model.values import decoded
+from ...names import MAX_INSTANT, MIN_INSTANT, check_name
 from ...rules.actions import ACTIONS, HELD
 from ...shapes.jobs import error_line
-from ...shapes.values import decoded
 from ..search.finding import Found, find
 from ..search.meaning import tags_of, took
 from ..search.query import KNOWN, NOTHING, BadSearch, Search, parse, write
@@ -106,10 +106,10 @@ def search_of(query: JobsQuery) -> Search:
     given: dict[str, Any] = {name: value for name in KNOWN if (value := getattr(query, name, ""))}
     if "tag" in given:
         given["tags"] = (given.pop("tag"),)
-    try:
-        given |= {name: iso(at) for name, at in (("since", query.from_), ("until", query.to)) if at is not None}
-    except (ValueError, OverflowError, OSError):
-        raise BadSearch("from and to are instants in microseconds since 1970") from None
+    span = {name: at for name, at in (("since", query.from_), ("until", query.to)) if at is not None}
+    if not all(MIN_INSTANT <= at <= MAX_INSTANT for at in span.values()):
+        raise BadSearch("from and to are instants in microseconds since 1970")
+    given |= {name: iso(at) for name, at in span.items()}
     # Parsed from its text, so that fields are validated like the search.
     parse(write(NOTHING.but(**given)))
     return said.but(**given)

@@ -14,6 +14,7 @@ from ...errors import InvalidInput
 from ...model.budgets import Budget, BudgetLine, Quota
 from ...model.limits import Lane
 from ...model.stats import LimitStats
+from ...model.values import micros_of
 from ..wire.call import Call
 from ..wire.operation import Group
 from .forms import ActForm, Nothing, Word, ask, back_at, number_of, span_of, wanted_number
@@ -137,15 +138,15 @@ def _lane(lane: Lane, waiting: int) -> LaneRow:
 def budget_row(budget: Budget, now: int) -> BudgetRow:
     """Return the row of a budget, with its forecast."""
     began = began_at(budget)
-    lines = [_line(line, began, budget.next_reset, now) for line in budget.lines]
+    lines = [_line(line, began, micros_of(budget.next_reset), now) for line in budget.dimensions]
     return BudgetRow(budget=budget, path=below("limits", "budgets", budget.name), lines=lines)
 
 
 def began_at(budget: Budget) -> int | None:
     """Return the start of this period; None if unknown."""
     if budget.every is not None and budget.next_reset is not None:
-        return max(budget.next_reset - round(budget.every * SECOND), budget.reset_at or 0)
-    return budget.reset_at
+        return max(micros_of(budget.next_reset) - round(budget.every * SECOND), micros_of(budget.reset_at) or 0)
+    return micros_of(budget.reset_at)
 
 
 def _line(line: BudgetLine, began: int | None, ends: int | None, now: int) -> LineRow:

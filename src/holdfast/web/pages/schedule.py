@@ -12,8 +12,8 @@ import msgspec
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...errors import Conflict, HoldfastError, InvalidInput
 from ...model.schedules import Schedule, ScheduleKey, ScheduleState
+from ...model.values import decoded
 from ...rules.cron import check_zone
-from ...shapes.values import decoded
 from ..wire.call import Call
 from ..wire.operation import Group
 from .forms import Act, Word, ask, sentence, words_of

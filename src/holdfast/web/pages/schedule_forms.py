@@ -12,8 +12,8 @@ from ...client.schedules import StoredSchedules
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...errors import InvalidInput
 from ...model.schedules import Schedule
+from ...model.values import decoded
 from ...rules.cron import check_zone
-from ...shapes.values import decoded
 from ..wire.call import Call
 from .forms import ActForm, number_of, span_of
 from .schedule_rows import seconds_text

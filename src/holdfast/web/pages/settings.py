@@ -9,7 +9,7 @@ import asyncio
 from typing import Any, Final, Literal
 
 from ...errors import Conflict, InvalidInput
-from ...model.access import ROLES, SCOPES, NewToken, Token
+from ...model.access import SCOPES, CreatedToken, Token
 from ...shapes.store import of_settings
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -87,7 +87,7 @@ async def create_token(call: Call, form: TokenForm) -> Page:
     what: dict[str, Any] = {"scopes": ["work"]} if form.role == "worker" else {"role": form.role}
     access = call.whole("the tokens").tokens
     try:
-        made: NewToken = await access.acreate(
+        made: CreatedToken = await access.acreate(
             form.name,
             tenant=form.tenant or None,
             expires=span_of("the expiry", form.expires),
@@ -159,8 +159,5 @@ def _names(text: str) -> list[str]:
 
 def _permissions(token: Token) -> str:
     queues = f"; queues {', '.join(token.queues)}" if token.queues else ""
-    return _role(token.scopes) + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")
-
-
-def _role(scopes: frozenset[str]) -> str:
-    return next((role for role, own in ROLES.items() if own == scopes), ", ".join(sorted(scopes)))
+    role = token.role or ", ".join(sorted(token.scopes))
+    return role + queues + (f"; tasks {', '.join(token.tasks)}" if token.tasks else "")

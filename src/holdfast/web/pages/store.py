@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...app import App
-from ...clock import SECOND
-from ...model.stats import HealthPoint, WorkerStats
+from ...model.stats import HealthMinute, WorkerStats
 from ...model.store import Capabilities
 from ...runtime.opening import free_disk
 from ...shapes.store import of_facts
@@ -89,15 +88,15 @@ def shows(
     }
 
 
-def charts_of(past: Sequence[HealthPoint]) -> dict[str, dict[str, Any]]:
+def charts_of(past: Sequence[HealthMinute]) -> dict[str, dict[str, Any]]:
     """Return charts of the database size and of the workers' memory."""
     size = [("database", "accent", "bytes"), ("write-ahead log", "warn", "wal_bytes")]
     memory = [("all worker processes", "accent", "rss"), ("the largest", "warn", "rss_max")]
     return {"size": _chart(past, size), "memory": _chart(past, memory)}
 
 
-def _chart(past: Sequence[HealthPoint], lines: list[tuple[str, str, str]]) -> dict[str, Any]:
+def _chart(past: Sequence[HealthMinute], lines: list[tuple[str, str, str]]) -> dict[str, Any]:
     found = [(label, tone, [getattr(point, name) for point in past]) for label, tone, name in lines]
     series = [{"label": label, "tone": tone, "values": values} for label, tone, values in found if any(values)]
-    starts = [point.minute // SECOND for point in past] if series else []
+    starts = [int(point.minute.timestamp()) for point in past] if series else []
     return {"x": starts, "series": series, "unit": "bytes", "kind": "line"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
@@ -14,24 +14,24 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from ...app import App
-from ...clock import SECOND, SYSTEM_CLOCK
+from ...clock import SYSTEM_CLOCK
 from ...model.access import NOBODY, Identity
+from ...model.values import instant_of, micros_of
 from ...rules.durations import said
 from ...runtime.opening import database_file, dialect_of
 from ...version import VERSION
 
 
-def iso(micros: int | None) -> str:
+def iso(at: datetime | int | None) -> str:
     """Format a time with microseconds, for machines and tooltips."""
-    if micros is None:
-        return ""
-    at = datetime.fromtimestamp(micros // SECOND, UTC).replace(microsecond=micros % SECOND)
-    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    shown = instant_of(at) if isinstance(at, int) else at
+    return "" if shown is None else shown.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def clock(micros: int | None) -> str:
+def clock(at: datetime | int | None) -> str:
     """Format a time for readers without script: UTC, to the second."""
-    return "" if micros is None else datetime.fromtimestamp(micros // SECOND, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    shown = instant_of(at) if isinstance(at, int) else at
+    return "" if shown is None else shown.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def duration(micros: float | None) -> str:
@@ -46,11 +46,11 @@ def number(value: float | None) -> str:
     return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else f"{value:,.4g}"
 
 
-def ago(micros: int | None, now: int) -> str:
+def ago(at: datetime | int | None, now: int) -> str:
     """Format the distance from now, in the past or the future."""
-    if micros is None:
+    if at is None:
         return ""
-    away = now - micros
+    away = now - (at if isinstance(at, int) else micros_of(at))
     return f"{duration(away)} ago" if away >= 0 else f"in {duration(-away)}"
 
 

@@ -12,8 +12,7 @@ from ...model.answers import JobFilter
 from ...model.jobs import JobRecord, JobState
 from ...model.routing import Stranded
 from ...model.stats import Vitals, WorkerStats
-from ...model.workers import Worker
-from ...shapes.workers import worker_state
+from ...model.workers import WorkerInfo
 from ..wire.call import Call
 from ..wire.operation import Group
 from .forms import ActForm, Nothing, ask, back_at
@@ -36,7 +35,7 @@ _ORDER: Final = ("alive", "stopping", "lost", "dead")
 class WorkerRow:
     """A worker in the list."""
 
-    worker: Worker
+    worker: WorkerInfo
     state: str
     tone: str
     vitals: Vitals | None
@@ -84,7 +83,7 @@ def shows(rows: Sequence[WorkerRow], stranded: Sequence[Stranded], leases: Seque
     }
 
 
-def rows_of(workers: Sequence[Worker], stats: Sequence[WorkerStats], jobs: Sequence[JobRecord]) -> list[WorkerRow]:
+def rows_of(workers: Sequence[WorkerInfo], stats: Sequence[WorkerStats], jobs: Sequence[JobRecord]) -> list[WorkerRow]:
     """Return live workers first, then by name."""
     vitals = {one.id: one.vitals for one in stats}
     owned: dict[str, list[JobRecord]] = {}
@@ -95,12 +94,11 @@ def rows_of(workers: Sequence[Worker], stats: Sequence[WorkerStats], jobs: Seque
     return sorted(rows, key=lambda row: (_ORDER.index(row.state) if row.state in _ORDER else 9, row.worker.name))
 
 
-def _row(worker: Worker, vitals: Vitals | None, jobs: Sequence[JobRecord]) -> WorkerRow:
-    state = worker_state(worker)
+def _row(worker: WorkerInfo, vitals: Vitals | None, jobs: Sequence[JobRecord]) -> WorkerRow:
     return WorkerRow(
         worker=worker,
-        state=state,
-        tone=_TONES.get(state, "plain"),
+        state=worker.state,
+        tone=_TONES.get(worker.state, "plain"),
         vitals=vitals,
         running=worker.running,
         jobs=sorted(jobs, key=lambda job: job.claimed_at or 0)[:_JOBS],

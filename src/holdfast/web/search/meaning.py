@@ -7,9 +7,9 @@ from typing import Final
 
 from ...model.answers import JobFilter
 from ...model.jobs import JobRecord, JobState
+from ...model.values import decoded
 from ...rules.stats import fingerprint
 from ...rules.webhooks import own_tags
-from ...shapes.values import decoded
 from .query import Search
 from .values import Bound, instant
 

@@ -14,7 +14,7 @@ from ...errors import HoldfastError, LeaseLost, StorageError
 from ...model.jobs import Claimed, JobRecord
 from ...model.outcomes import Cancelled, Expired, Failed, Finish, Outcome, Released, Snoozed
 from ...model.values import is_reference
-from ...model.workers import Worker
+from ...model.workers import WorkerRecord
 from ...rules import retry
 from ...rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
 from ...rules.remote import decided
@@ -50,7 +50,7 @@ class RemoteClaim:
     """Jobs that were next but over a limit; there may be others behind them."""
 
 
-def routes_of(worker: Worker) -> ServedRoutes:
+def routes_of(worker: WorkerRecord) -> ServedRoutes:
     """Return the routes that a worker registered for, its queues in strict order."""
     own = (f"task:{name}" for name in worker.tasks)
     able = [*worker.capabilities, *own, worker_capability(worker.name)]
@@ -84,7 +84,7 @@ async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, 
 
 
 def _request(
-    worker: Worker, held: Sequence[Holding], routes: ServedRoutes, view: Lookout, limit: int, token: str
+    worker: WorkerRecord, held: Sequence[Holding], routes: ServedRoutes, view: Lookout, limit: int, token: str
 ) -> ClaimRequest | None:
     """Build a claim for the free slots; None if there are none. A suspect runs alone, on an idle worker."""
     free = min(limit, worker.concurrency - len(held))
@@ -100,13 +100,13 @@ def _request(
     return capacity.request(worker.id, token, view.standing)
 
 
-def _hold(worker: Worker, held: Sequence[Holding], routes: ServedRoutes) -> Hold:
+def _hold(worker: WorkerRecord, held: Sequence[Holding], routes: ServedRoutes) -> Hold:
     in_use = frozenset(routes.affinities[job.route] for job in held if job.route in routes.affinities)
     # A remote worker's limit is the number of affinities it registered with.
     return Hold(worker.resident, in_use, max(1, len(worker.resident)))
 
 
-def _unfit(worker: Worker, routes: ServedRoutes, job: Claimed, now: int) -> Outcome | None:
+def _unfit(worker: WorkerRecord, routes: ServedRoutes, job: Claimed, now: int) -> Outcome | None:
     """Return the outcome of a job that has expired or that the worker cannot run; else None."""
     if job.time_left is not None and job.time_left <= 0:
         return Expired()

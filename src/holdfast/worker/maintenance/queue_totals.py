@@ -23,7 +23,7 @@ class QueueTotals:
     def __init__(self, store: Store, leads: Callable[[], bool]) -> None:
         self._store = store
         self._leads = leads
-        self._warned: dict[tuple[str, str, int], int] = {}
+        self._warned: dict[tuple[str, str, str | None], int] = {}
 
     async def run_once(self) -> None:
         """Recompute the shares, and log jobs that no worker can run."""
@@ -42,16 +42,16 @@ class QueueTotals:
                 _log(found[subject])
 
 
-def _subject(item: Stranded) -> tuple[str, str, int]:
+def _subject(item: Stranded) -> tuple[str, str, str | None]:
     """Return the subject of a log line: an unserved queue is one subject, whatever its jobs require."""
-    return item.queue, item.code, 0 if item.code == "queue_not_served" else item.route
+    return item.queue, item.code, None if item.code == "queue_not_served" else item.job
 
 
 def _log(item: Stranded) -> None:
     queue = item.queue
-    if not item.job_id:
+    if not item.job:
         logger.error("queue %r has a total and no live worker serves it; start one with --queues %s", queue, queue)
     elif item.code == "queue_not_served":
         logger.error("queue %r has jobs and no live worker serves it; start one with --queues %s", queue, queue)
     else:
-        logger.error("job %s of queue %r, and others like it, can run nowhere: %s", item.job_id, queue, item.text)
+        logger.error("job %s of queue %r, and others like it, can run nowhere: %s", item.job, queue, item.text)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...clock import SECOND, SYSTEM_CLOCK, Clock
-from ...model.workers import Worker
+from ...model.workers import WorkerRecord
 from ...storage.ops.jobs import queries
 from ...storage.ops.workers import workers
 from ...storage.port import Op, Store, Tx
@@ -62,13 +62,13 @@ class Rescuer:
             raise failure
         return self._rest(now, found)
 
-    def _rest(self, now: int, found: list[Worker]) -> float | None:
+    def _rest(self, now: int, found: list[WorkerRecord]) -> float | None:
         """Return the seconds to the next lease end, if below the interval; live workers renew long before that."""
         ends = [worker.lease_until - now for worker in found if worker.state != "dead" and not worker.is_expired]
         rest = min(ends, default=now) / SECOND + _JUST_AFTER
         return rest if rest < self.interval else None
 
-    async def _check(self, worker: Worker) -> None:
+    async def _check(self, worker: WorkerRecord) -> None:
         if worker.id == self._own_id():
             return
         if is_gone(worker.process_key):
@@ -76,11 +76,11 @@ class Rescuer:
         elif self._has_been_silent(worker) and (worker.state == "dead" or not self._clock_is_doubtful(worker)):
             await self._rescue(worker, certain=False)
 
-    def _has_been_silent(self, worker: Worker) -> bool:
+    def _has_been_silent(self, worker: WorkerRecord) -> bool:
         # After an outage of the store every lease has expired: wait one lease with the store up.
         return worker.state == "dead" or (worker.is_expired and self._steady_for() >= worker.lease / SECOND)
 
-    def _clock_is_doubtful(self, worker: Worker) -> bool:
+    def _clock_is_doubtful(self, worker: WorkerRecord) -> bool:
         return self._clock.monotonic() - self._stepped_at < worker.lease / SECOND
 
     def _watch_clock(self, now: int, asked_at: float) -> None:
@@ -95,13 +95,13 @@ class Rescuer:
                 self._stepped_at = answered_at
         self._last_check = (now, asked_at, answered_at)
 
-    async def _rescue(self, worker: Worker, *, certain: bool) -> None:
+    async def _rescue(self, worker: WorkerRecord, *, certain: bool) -> None:
         count = await rescue_all(self._store, worker.id, certain=certain, spread=self._random())
         if count:
             logger.warning("worker %s (%s) is lost; %d of its jobs are ready again", worker.id, worker.name, count)
 
 
-async def _read_workers(tx: Tx) -> tuple[int, list[Worker]]:
+async def _read_workers(tx: Tx) -> tuple[int, list[WorkerRecord]]:
     return await queries.clock(tx), await workers.list_workers(tx)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ....errors import DuplicateArtifact, NotFound
 from ....model.artifacts import COMPLETION, Artifact, Content, Stored
 from ....model.steps import Step
-from ....model.values import is_reference, reference_of
+from ....model.values import instant_of, is_reference, reference_of
 from ...port import Row, Tx
 from ...statements import sql
 from .. import steps
@@ -27,8 +27,7 @@ async def add(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, content: 
     if before := await steps.find(tx, job_id, step.key):
         return before, False
     # First, because it checks who owns the job, and locks it until the commit.
-    artifact = Artifact(job_id, content.name, content.content_type, content.size, content.sha256, created_at=0)
-    entry = replace(step, value=as_text(artifact))
+    entry = replace(step, value=as_text(job_id, content))
     recorded = await steps.record(tx, owner, job_id, epoch, entry)
     row = await tx.one(
         sql.add_artifact,
@@ -48,13 +47,17 @@ async def add(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, content: 
     return recorded, True
 
 
-def as_text(artifact: Artifact) -> str:
-    return json.dumps(artifact.as_data())
+def as_text(job_id: str, content: Content) -> str:
+    """Return the value of an artifact's journal entry."""
+    return json.dumps({
+        "job_id": job_id, "name": content.name, "content_type": content.content_type, "size": content.size,
+        "sha256": content.sha256,
+    })  # fmt: skip
 
 
 def stored_as(step: Step) -> Artifact:
     """Return the artifact that a journal entry stands for."""
-    return replace(Artifact(**json.loads(step.value or "{}")), created_at=step.ended_at)
+    return Artifact(**json.loads(step.value or "{}"), created_at=instant_of(step.ended_at))
 
 
 async def list_(tx: Tx, job_id: str) -> list[Artifact]:
@@ -107,12 +110,13 @@ async def _completion(tx: Tx, job_id: str) -> Stored | None:
         return None
     if is_reference(row[0]):
         kept = reference_of(row[0])
-        return Stored(Artifact(job_id, COMPLETION, "application/json", kept.size, kept.sha256, row[1]), blob=kept.blob)
+        facts = COMPLETION, "application/json", kept.size, kept.sha256, row[1]
+        return Stored(_artifact(job_id, facts), blob=kept.blob)
     data = row[0].encode()
     digest = hashlib.sha256(data).hexdigest()
-    return Stored(Artifact(job_id, COMPLETION, "application/json", len(data), digest, row[1]), data=data)
+    return Stored(_artifact(job_id, (COMPLETION, "application/json", len(data), digest, row[1])), data=data)
 
 
 def _artifact(job_id: str, row: Row) -> Artifact:
     name, content_type, size, sha256, created_at = row
-    return Artifact(job_id, name, content_type, size, sha256, created_at)
+    return Artifact(job_id, name, content_type, size, sha256, instant_of(created_at))

@@ -13,6 +13,7 @@ import msgspec
 from ....clock import SECOND
 from ....errors import BudgetNotFound, Conflict, InvalidInput, SpendConflict, UnknownDimension
 from ....model.budgets import Budget, BudgetLine, Crossed, Spent
+from ....model.values import instant_of
 from ....rules.budgets import Account, Line, begun_anew, charge, crossed, exact, next_reset, with_limits
 from ...port import Tx
 from ...statements import sql
@@ -121,12 +122,13 @@ async def spend(
     if key is not None and (found := await tx.one(sql.find_spend, budget=keys[0], idem_key=key)):
         if found[0] != text:
             raise SpendConflict(name, key)
-        return Spent(msgspec.json.decode(found[1], type=tuple[Crossed, ...]), again=True)
+        crossed = msgspec.json.decode(found[1], type=tuple[Crossed, ...])
+        return Spent(changed=False, again=True, crossed=crossed)
     crossings = tuple(await charge_all(tx, accounts, keys, amounts))
     if key is not None:
         answer = msgspec.json.encode(crossings).decode()
         await tx.one(sql.put_spend, budget=keys[0], idem_key=key, amounts=text, answer=answer, kept=KEPT)
-    return Spent(crossings)
+    return Spent(changed=True, again=False, crossed=crossings)
 
 
 async def charge_all(
@@ -247,12 +249,12 @@ def _view(account: Account, blocked: int) -> Budget:
         every=None if account.every is None else account.every / SECOND,
         cron=account.expression,
         zone=account.zone,
-        next_reset=account.next_reset,
-        reset_at=account.reset_at,
+        next_reset=instant_of(account.next_reset),
+        reset_at=instant_of(account.reset_at),
         resets=account.resets,
-        breached_at=account.breached_at,
+        breached_at=instant_of(account.breached_at),
         origin=account.origin,
-        lines=tuple(_line(line) for line in account.lines.values()),
+        dimensions=tuple(_line(line) for line in account.lines.values()),
         blocked=blocked,
     )
 
@@ -264,6 +266,7 @@ def _line(line: Line) -> BudgetLine:
         soft=None if line.soft is None else exact(line.soft),
         spent=exact(line.spent),
         reserved=exact(line.reserved),
+        left=None if line.hard is None else exact(line.hard - line.spent - line.reserved),
         lifetime=exact(line.lifetime),
         soft_breaches=line.soft_breaches,
         hard_breaches=line.hard_breaches,

@@ -47,7 +47,7 @@ async def count_jobs(tx: Tx) -> list[Count]:
     live += [Count(queue, "running", jobs) for queue, jobs in await tx.all(sql.running_by_queue)]
     live += [Count(queue, state, jobs) for queue, state, jobs in await tx.all(sql.waiting_by_queue)]
     counts = [count for count in live + await ended(tx) if count.jobs]
-    return sorted(counts, key=lambda count: (count.queue, count.label))
+    return sorted(counts, key=lambda count: (count.queue, count.state))
 
 
 async def backlogs(tx: Tx) -> list[Backlog]:

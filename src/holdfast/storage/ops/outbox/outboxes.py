@@ -30,7 +30,7 @@ async def counts(tx: Tx, tenant: str | None = None) -> list[OutboxCounts]:
     for count in await (count_jobs(tx) if tenant is None else counts_of(tx, tenant)):
         if count.queue.startswith(PREFIX):
             place = found.setdefault(count.queue.removeprefix(PREFIX), Counter())
-            place[_WHERE.get(count.label, "other")] += count.jobs
+            place[_WHERE.get(count.state, "other")] += count.jobs
     return [OutboxCounts(name, **places) for name, places in sorted(found.items())]
 
 
@@ -80,7 +80,7 @@ async def drain(
         kinds = dict(sorted(by_kind.items()))
         said = {"action": "outbox.drain", "target": name, "reason": reason}
         await audit(tx, actor=actor, **said, after={"kinds": kinds}, tenant=tenant)
-    return DrainReport(name, dict(sorted(by_kind.items())), applied=apply, left=left)
+    return DrainReport(name, dict(sorted(by_kind.items())), apply, left)
 
 
 def _kind(payload: str) -> str:

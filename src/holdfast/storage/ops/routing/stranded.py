@@ -26,8 +26,8 @@ async def stranded(tx: Tx) -> list[Stranded]:
     for number, queue, job_id in [*waiting, *((Route(queue).number, queue, "") for queue in idle)]:
         route = routes.get(number, Route(queue))
         if reason := missing(route, task_of(route), workers):
-            found.append(Stranded(number, queue, job_id, reason.code, reason.text))
-    return sorted(found, key=lambda item: (item.queue, item.code, item.job_id))
+            found.append(Stranded(queue, job_id or None, reason.code, reason.text))
+    return sorted(found, key=lambda item: (item.queue, item.code, item.job or ""))
 
 
 async def unrunnable(tx: Tx, jobs: Sequence[JobRecord]) -> dict[str, Reason]:

@@ -10,7 +10,8 @@ from typing import Final
 from ....clock import SECOND
 from ....errors import IllegalMove, KeyConflict, NotFound
 from ....ids import token
-from ....model.signals import Key
+from ....model.access import Key
+from ....model.values import instant_of
 from ....rules.signals import SECRET_BYTES
 from ...port import Tx
 from ...statements import sql
@@ -56,8 +57,8 @@ async def revoke(tx: Tx, kid: str, *, actor: str, reason: str = "") -> None:
 
 async def list_keys(tx: Tx) -> list[Key]:
     return [
-        Key(kid, state, created_at, valid_until, hashlib.sha256(bytes.fromhex(secret)).hexdigest()[:16])
-        for kid, state, created_at, valid_until, secret in await tx.all(sql.list_keys)
+        Key(kid, state, instant_of(created), instant_of(until), hashlib.sha256(bytes.fromhex(secret)).hexdigest()[:16])
+        for kid, state, created, until, secret in await tx.all(sql.list_keys)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from ....errors import JobEnded, NotFound, PayloadMismatch, SignalConflict, TooManySignals
 from ....model.jobs import TERMINAL, JobState
 from ....model.signals import MAX_SIGNALS, ReceivedSignal, Sent, Signal, name_of
-from ....model.values import is_same
+from ....model.values import instant_of, is_same
 from ....rules.schemas import misfit
 from ....rules.signals import Parsed, is_signed, parse
 from ...port import Row, Tx
@@ -51,7 +51,7 @@ async def send_by_token(tx: Tx, token: str, signal: Signal) -> Sent | None:
         assert place is not None
         named = Signal(name=place.name, payload=signal.payload, source=signal.source, key=signal.key)
         if earlier is not None and _is_same(named, earlier) and earlier[2] == place.id:
-            return Sent(place.job_id, earlier[0], "stored", again=True)
+            return Sent(place.job_id, earlier[0], "stored", again=True, waits_for=())
         if earlier is None and place.is_open and (sent := await _accept_at(tx, place, named)):
             return sent
     await tx.one(sql.count_refusal)
@@ -91,7 +91,11 @@ async def _answer_name(tx: Tx, job_id: str, signal: Signal) -> Sent | None:
 
 async def mailbox(tx: Tx, job_id: str, *, before: int = MAX_SIGNALS + 1, limit: int = 100) -> list[ReceivedSignal]:
     """List the signals of a job, newest first, read or not."""
-    return [ReceivedSignal(*row) for row in await tx.all(sql.signals_of, job_id=job_id, before=before, n=limit)]
+    rows = await tx.all(sql.signals_of, job_id=job_id, before=before, n=limit)
+    return [
+        ReceivedSignal(seq, name, waitpoint, source, instant_of(at), taken_by)
+        for seq, name, waitpoint, source, at, taken_by in rows
+    ]
 
 
 async def refused_tokens(tx: Tx) -> int:
@@ -131,8 +135,8 @@ async def _accept(
     resumed = wait is not None and await try_to_go_on(tx, job_id, wait)
     effect: Literal["stored", "resumed"] = "resumed" if resumed else "stored"
     if wait is None or waitpoint is not None or signal.name in wait.terms.names:
-        return Sent(job_id, row[0], effect)
-    return Sent(job_id, row[0], effect, waits_for=tuple(wait.terms.names))
+        return Sent(job_id, row[0], effect, again=False, waits_for=())
+    return Sent(job_id, row[0], effect, again=False, waits_for=tuple(wait.terms.names))
 
 
 def _wake_claimers(tx: Tx, state: str, queue: str) -> None:
@@ -157,7 +161,7 @@ def _is_meant(parsed: Parsed, place: Waitpoint | None, signal: Signal) -> bool:
 def _again(job_id: str, signal: Signal, earlier: Row) -> Sent:
     if not _is_same(signal, earlier):
         raise SignalConflict(job_id, signal.key or "")
-    return Sent(job_id, earlier[0], "stored", again=True)
+    return Sent(job_id, earlier[0], "stored", again=True, waits_for=())
 
 
 def _is_same(signal: Signal, earlier: Row) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....errors import Conflict, Corruption, LeaseLost
 from ....ids import ids
 from ....model.signals import MAX_WAITPOINTS, Opened, Pending, name_id, name_of
-from ....model.values import in_brief, is_reference
+from ....model.values import in_brief, instant_of, is_reference
 from ....rules.signals import Claims, sign
 from ...port import Row, Tx, Value
 from ...statements import sql
@@ -92,7 +92,7 @@ async def open_waitpoint(
     )
     await keys.note_signed(tx, kid, made[0])
     claims = Claims(tenant, job_id, generation, name, made[0], id, once)
-    return Opened(id, name, sign(secret, kid, claims), made[0], job_id)
+    return Opened(id, job_id, name, sign(secret, kid, claims), instant_of(made[0]))
 
 
 async def find_opened(tx: Tx, job_id: str, key: str, generation: int) -> Opened | None:
@@ -143,7 +143,7 @@ async def _opened_before(tx: Tx, id: str, generation: int, expires: int) -> Open
 
 async def _with_token(tx: Tx, found: Waitpoint) -> Opened:
     token = sign(await keys.secret_of(tx, found.kid), found.kid, found.claims)
-    return Opened(found.id, found.name, token, found.expires_at, found.job_id)
+    return Opened(found.id, found.job_id, found.name, token, instant_of(found.expires_at))
 
 
 async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Opened:
@@ -153,7 +153,7 @@ async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Op
     assert row is not None
     await keys.note_signed(tx, kid, row[0])
     claims = Claims(found.tenant, found.job_id, generation, found.name, row[0], found.id, bool(found.once))
-    return Opened(found.id, found.name, sign(secret, kid, claims), row[0], found.job_id)
+    return Opened(found.id, found.job_id, found.name, sign(secret, kid, claims), instant_of(row[0]))
 
 
 async def _check_room(tx: Tx, job_id: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ....clock import SECOND
 from ....errors import NotFound
-from ....model.stats import ErrorGroup
+from ....model.stats import ErrorGroup, ErrorWhole
+from ....model.values import instant_of, micros_of
 from ....rules.stats import fingerprint
 from ...port import Row, Tx, Value
 from ...statements import sql
@@ -66,20 +67,22 @@ async def page(tx: Tx) -> Page:
     return Page(mark, rows)
 
 
-def grouped(found: Page) -> list[ErrorGroup]:
+def grouped(found: Page) -> list[ErrorWhole]:
     """Group the runs of a page by kind. Takes some time for long tracebacks: not for a transaction."""
-    groups: dict[str, ErrorGroup] = {}
+    groups: dict[str, ErrorWhole] = {}
     for at, job_id, _, task, error in found.rows:
         print_ = fingerprint(task, error)
         before = groups.get(print_.key)
-        first, count = (before.first_seen, before.count) if before else (at, 0)
-        groups[print_.key] = ErrorGroup(
-            print_.key, task, print_.type, print_.message, print_.traceback, job_id, first, at, count + 1
-        )
+        seen = instant_of(at)
+        first, count = (before.first_seen, before.count) if before else (seen, 0)
+        groups[print_.key] = ErrorWhole(
+            fingerprint=print_.key, task=task, type=print_.type, message=print_.message, last_job=job_id,
+            first_seen=first, last_seen=seen, count=count + 1, traceback=print_.traceback,
+        )  # fmt: skip
     return sorted(groups.values(), key=lambda group: group.fingerprint)
 
 
-async def note(tx: Tx, found: Page, groups: Sequence[ErrorGroup]) -> bool:
+async def note(tx: Tx, found: Page, groups: Sequence[ErrorWhole]) -> bool:
     """Add a page to the counts; False, and nothing is changed, where another process did so first."""
     since, until = found.since, found.until
     moved = await tx.one(
@@ -105,14 +108,14 @@ async def recent(tx: Tx, *, tenant: str | None, since: int, n: int) -> list[Row]
 
 async def list_errors(tx: Tx, *, task: str | None, since: int | None, n: int) -> list[ErrorGroup]:
     """List the kinds of errors, the last seen first."""
-    return [ErrorGroup(*row) for row in await tx.all(sql.list_errors, task=task, since=since, n=n)]
+    return [ErrorGroup(**_facts(row)) for row in await tx.all(sql.list_errors, task=task, since=since, n=n)]
 
 
-async def get_error(tx: Tx, fingerprint: str) -> ErrorGroup:
+async def get_error(tx: Tx, fingerprint: str) -> ErrorWhole:
     row = await tx.one(sql.get_error, fingerprint=fingerprint)
     if row is None:
         raise NotFound("error", fingerprint)
-    return ErrorGroup(*row)
+    return ErrorWhole(**_facts(row), traceback=row[4])
 
 
 async def prune(tx: Tx, kept: int) -> None:
@@ -120,7 +123,15 @@ async def prune(tx: Tx, kept: int) -> None:
     await tx.one(sql.prune_errors, kept=kept, cap=_CAP)
 
 
-def _columns(group: ErrorGroup) -> dict[str, Value]:
+def _facts(row: Row) -> dict[str, Any]:
+    fingerprint, task, type_, message, _, last_job, first_seen, last_seen, count = row
+    return {
+        "fingerprint": fingerprint, "task": task, "type": type_, "message": message, "last_job": last_job,
+        "first_seen": instant_of(first_seen), "last_seen": instant_of(last_seen), "count": count,
+    }  # fmt: skip
+
+
+def _columns(group: ErrorWhole) -> dict[str, Value]:
     return {
         "fingerprint": group.fingerprint,
         "task": group.task,
@@ -128,7 +139,7 @@ def _columns(group: ErrorGroup) -> dict[str, Value]:
         "message": group.message,
         "traceback": group.traceback,
         "last_job": group.last_job,
-        "first_seen": group.first_seen,
-        "last_seen": group.last_seen,
+        "first_seen": micros_of(group.first_seen),
+        "last_seen": micros_of(group.last_seen),
         "count": group.count,
     }

@@ -15,6 +15,7 @@ import msgspec
 from ....clock import SECOND
 from ....ids import first_id_of
 from ....model.stats import COUNTERS, MINUTE, MetricPoint, TaskStats
+from ....model.values import instant_of, seconds_of
 from ....rules.stats import Spread, TaskFigures
 from ...port import Params, Row, Tx, Value
 from ...statements import sql
@@ -128,7 +129,7 @@ async def task_totals(tx: Tx, since: int, until: int) -> list[TaskStats]:
     for hour in range(since, until, 60 * MINUTE):
         for task, figures in await tx.all(sql.task_minutes, since=hour, until=min(until, hour + 60 * MINUTE)):
             found[task].add(_decode(figures))
-    return [figures.stats(task, (until - since) // MINUTE) for task, figures in sorted(found.items())]
+    return [figures.stats(task) for task, figures in sorted(found.items())]
 
 
 async def _count(tx: Tx, minute: int) -> Counts:
@@ -189,4 +190,4 @@ def _latency(minute: int, row: Row) -> Params:
 
 def _point(row: Row) -> MetricPoint:
     queue, metric, minute, count, *spans = row
-    return MetricPoint(queue, metric, minute, count, *(None if span is None else span / SECOND for span in spans))
+    return MetricPoint(queue, metric, instant_of(minute), count, *map(seconds_of, spans))

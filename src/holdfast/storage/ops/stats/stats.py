@@ -14,8 +14,9 @@ import msgspec
 
 from ....clock import SECOND
 from ....model.limits import breaker_lane, rate_lane
-from ....model.stats import MINUTE, HealthPoint, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
-from ....model.workers import Worker
+from ....model.stats import MINUTE, HealthMinute, LimitStats, QueueStats, StoreStats, Vitals, WorkerStats
+from ....model.values import instant_of, micros_of
+from ....model.workers import WorkerInfo
 from ....rules.stats import QueueCounts, Surroundings, Switch, label_of_later, queue_stats, worst
 from ...port import Tx
 from ...statements import Statement, sql
@@ -32,7 +33,7 @@ LIVE_CAP: Final = 5_000
 LANE_CAP: Final = 25_000
 
 _encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(HealthPoint).decode
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 _Counts = defaultdict[str, QueueCounts]
 
@@ -52,13 +53,13 @@ async def queues(tx: Tx) -> list[QueueStats]:
     return queue_stats(found, around)
 
 
-async def health_now(tx: Tx, backend: str) -> tuple[HealthPoint, str | None]:
+async def health_now(tx: Tx, backend: str) -> tuple[HealthMinute, str | None]:
     """Return the current health of the worker processes and of the database, and the path of its file if any."""
     health, file = await store(tx, backend)
     now = await clock(tx)
     recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
-    point = HealthPoint(
-        minute=now // MINUTE * MINUTE,
+    point = HealthMinute(
+        minute=instant_of(now // MINUTE * MINUTE),
         workers=len(recent),
         cpu=round(sum(pulse.cpu for pulse in recent), 3),
         rss=sum(pulse.rss for pulse in recent),
@@ -75,14 +76,17 @@ async def health_now(tx: Tx, backend: str) -> tuple[HealthPoint, str | None]:
     return point, file
 
 
-async def put_health(tx: Tx, point: HealthPoint) -> None:
+async def put_health(tx: Tx, point: HealthMinute) -> None:
     """Store the health of a minute; the first record of a minute stays."""
-    await tx.one(sql.put_health, minute=point.minute, health=_encode(point).decode())
+    minute = micros_of(point.minute)
+    figures = {name: value for name, value in msgspec.structs.asdict(point).items() if value} | {"minute": minute}
+    await tx.one(sql.put_health, minute=minute, health=_encode(figures).decode())
 
 
-async def health_history(tx: Tx, since: int, until: int) -> list[HealthPoint]:
+async def health_history(tx: Tx, since: int, until: int) -> list[HealthMinute]:
     """Return the recorded minutes of a span, oldest first."""
-    return [_decode(row[0]) for row in await tx.all(sql.list_health, since=since, until=until)]
+    found = [_decode(row[0]) for row in await tx.all(sql.list_health, since=since, until=until)]
+    return [HealthMinute(minute=instant_of(figures.pop("minute")), **figures) for figures in found]
 
 
 async def prune_health(tx: Tx, kept: int) -> None:
@@ -93,24 +97,21 @@ async def limits(tx: Tx) -> list[LimitStats]:
     """Return every limit, the most saturated first."""
     waiting: dict[str, int] = dict(await tx.all(sql.count_parked_lanes, cap=LANE_CAP))
     found = [
-        LimitStats(
-            kind="concurrency",
-            key=lane.key,
-            used=lane.running,
-            capacity=lane.capacity or 0,
-            waiting=waiting.get(lane.key, 0),
-        )
+        _limit("concurrency", lane.key, lane.running, lane.capacity or 0, waiting.get(lane.key, 0))
         for lane in await list_lanes(tx)
     ]
     for bucket in await rates.list_buckets(tx):
         used = bucket.capacity - max(0.0, bucket.tokens)
-        parked = waiting.get(rate_lane(bucket.scope), 0)
-        found.append(LimitStats(kind="rate", key=bucket.scope, used=used, capacity=bucket.capacity, waiting=parked))
+        found.append(_limit("rate", bucket.scope, used, bucket.capacity, waiting.get(rate_lane(bucket.scope), 0)))
     for one in await breakers.list_breakers(tx):
         failed = min(one.failures, one.threshold) if one.state == "closed" else one.threshold
-        parked = waiting.get(breaker_lane(one.scope), 0)
-        found.append(LimitStats(kind="breaker", key=one.scope, used=failed, capacity=one.threshold, waiting=parked))
+        found.append(_limit("breaker", one.scope, failed, one.threshold, waiting.get(breaker_lane(one.scope), 0)))
     return sorted(found, key=lambda limit: (-limit.saturation, limit.kind, limit.key))
+
+
+def _limit(kind: str, key: str, used: float, capacity: float, waiting: int) -> LimitStats:
+    saturation = used / capacity if capacity else 1.0
+    return LimitStats(kind=kind, key=key, used=used, capacity=capacity, waiting=waiting, saturation=saturation)
 
 
 async def workers(tx: Tx) -> list[WorkerStats]:
@@ -173,9 +174,9 @@ async def _count(
 
 async def _count_ended(tx: Tx, found: _Counts) -> None:
     for count in await ended(tx):
-        found[count.queue].add(count.label, count.jobs)
+        found[count.queue].add(count.state, count.jobs)
         if count.estimated:
-            found[count.queue].estimated.add(count.label)
+            found[count.queue].estimated.add(count.state)
 
 
 def _mark(found: _Counts, *labels: str) -> None:
@@ -184,17 +185,17 @@ def _mark(found: _Counts, *labels: str) -> None:
         counts.estimated.update(label for label in labels if counts.labels.get(label))
 
 
-def _worker(worker: Worker, vitals: Vitals | None, now: int) -> WorkerStats:
+def _worker(worker: WorkerInfo, vitals: Vitals | None, now: int) -> WorkerStats:
     return WorkerStats(
         id=worker.id,
         name=worker.name,
         host=worker.host,
         pid=worker.pid,
         queues=worker.queues,
-        state="lost" if worker.is_expired else worker.state,
+        state=worker.state,
         slots=worker.concurrency,
         running=worker.running,
         oldest=worker.oldest,
-        beat_age=max(0, now - worker.beat_at) / SECOND,
+        beat_age=max(0, now - micros_of(worker.beat_at)) / SECOND,
         vitals=vitals,
     )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Final
 
 from ....clock import SECOND
 from ....errors import LeaseLost
 from ....model.outcomes import Finish
 from ....model.stats import Vitals
-from ....model.workers import MOST_OLDEST, Owned, Rescue, Worker, WorkerSpec
+from ....model.values import instant_of, seconds_of
+from ....model.workers import MOST_OLDEST, Owned, Rescue, WorkerInfo, WorkerRecord, WorkerSpec
 from ....rules.lifecycle import after_loss
 from ....rules.retry import decode, is_aged_out
 from ...port import Row, Tx
@@ -81,21 +81,41 @@ async def deregister(tx: Tx, worker_id: str) -> bool:
     return await tx.one(sql.delete_worker, id=worker_id) is not None
 
 
-async def list_workers(tx: Tx) -> list[Worker]:
+async def list_workers(tx: Tx) -> list[WorkerRecord]:
     rows = await tx.all(sql.list_workers)
     return [worker_of(row) for row in rows]
 
 
-async def list_with_jobs(tx: Tx) -> list[Worker]:
+async def list_with_jobs(tx: Tx) -> list[WorkerInfo]:
     """List the workers, each with how many jobs it runs and the oldest of them."""
     counts: dict[str, int] = {}
     oldest: dict[str, tuple[str, ...]] = {}
     for owner, jobs, id in await tx.all(sql.running_of_workers, few=MOST_OLDEST):
         counts[owner], oldest[owner] = jobs, (*oldest.get(owner, ()), id)
-    return [
-        replace(worker, running=counts.get(worker.id, 0), oldest=oldest.get(worker.id, ()))
-        for worker in await list_workers(tx)
-    ]
+    return [_info(one, counts.get(one.id, 0), oldest.get(one.id, ())) for one in await list_workers(tx)]
+
+
+def _info(worker: WorkerRecord, running: int, oldest: tuple[str, ...]) -> WorkerInfo:
+    return WorkerInfo(
+        id=worker.id,
+        name=worker.name,
+        host=worker.host,
+        pid=worker.pid,
+        state=worker.shown_state,
+        queues=worker.queues,
+        tasks=worker.tasks,
+        concurrency=worker.concurrency,
+        capabilities=worker.capabilities,
+        resident=worker.resident,
+        versions=dict(worker.versions),
+        version=worker.version,
+        started_at=instant_of(worker.started_at),
+        beat_at=instant_of(worker.beat_at),
+        lease=seconds_of(worker.lease),
+        lease_until=instant_of(worker.lease_until),
+        running=running,
+        oldest=oldest,
+    )
 
 
 async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float = 0.0, waits: bool = True) -> Rescue:
@@ -138,13 +158,13 @@ def _is_too_old(delay: int, policy: str | None, created_at: int, now: int) -> bo
     return policy is not None and is_aged_out(decode(policy), created_at, now, delay / SECOND)
 
 
-def worker_of(row: Row) -> Worker:
+def worker_of(row: Row) -> WorkerRecord:
     """Return a worker from its row."""
     fields = list(row)
     fields[5:7] = tuple(json.loads(row[5])), tuple(json.loads(row[6]))
     fields[14:16] = bool(row[14]), tuple(json.loads(row[15]))
     fields[16:18] = tuple(json.loads(row[16])), json.loads(row[17])
-    return Worker(*fields)
+    return WorkerRecord(*fields)
 
 
 def _lost_error(worker_id: str) -> str:
