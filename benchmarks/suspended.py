@@ -69,7 +69,7 @@ class Waiting:
             await last.aresult(600)
         return count / (time.perf_counter() - began)
 
-    async def hear(self, ids: list[str], samples: int) -> Latency:
+    async def wait_for_notice(self, ids: list[str], samples: int) -> Latency:
         """From the call of `asignal` until the handler has gone on."""
         delays: list[float] = []
         async with self.app.worker(concurrency=CONCURRENCY, queues=("busy", "waiting")):

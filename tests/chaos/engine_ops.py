@@ -117,7 +117,7 @@ def _short(s: Stage) -> Any:
     _ends(Parked("budget_exhausted", ERROR))(s)
     s.app.budgets.raise_("team", {"tokens": 9_000})
     ids = s.store.read(_op(shortages.who_fits, "team"))
-    s.run(shortages.let_go, ids)
+    s.run(shortages.release_waiting, ids)
     return s.run(shortages.drop_leftovers)
 
 
@@ -209,7 +209,7 @@ ENGINE: dict[str, Call] = {
     "run short": _short,
     "expire grants": _after(DAY, grants.expire_grants),
     "outbox turn": _outbox_turn,
-    "mend order": lambda s: s.run(entries.mend_order, "outbox.cloud", 10),
+    "mend order": lambda s: s.run(entries.repair_order, "outbox.cloud", 10),
     "fan out": lambda s: s.run(fanout.fan_out),
     "record step": _mine(steps.record, STEP),
     "record steps": _mine(steps.record_all, [STEP]),
@@ -228,6 +228,6 @@ ENGINE: dict[str, Call] = {
         s.run(blobs.drop, ["blob"]),
     ),
     "await jobs": lambda s: s.run(edges.await_jobs, s.jobs["ready"], [s.jobs["delayed"]]),
-    "forget pulses": lambda s: s.run(workers.forget_pulses),
+    "forget vitals_of_workers": lambda s: s.run(workers.forget_pulses),
     "probe": lambda s: s.run(probe_write),
 }

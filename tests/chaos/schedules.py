@@ -76,8 +76,8 @@ class PausingTx:
         await self._stop.pause()
         await self._tx.copy(statement, rows)
 
-    def ring(self, topic: str) -> None:
-        self._tx.ring(topic)
+    def notify(self, topic: str) -> None:
+        self._tx.notify(topic)
 
 
 @dataclass

@@ -239,7 +239,7 @@ def _settle(stage: Stage) -> None:
     stage.run(waking.wake_due)
     for key in stage.store.read(Op(shortages.what_is_short)):
         ids = stage.store.read(Op(lambda tx, key=key: shortages.who_fits(tx, key)))  # type: ignore[misc]
-        stage.run(shortages.let_go, ids)
+        stage.run(shortages.release_waiting, ids)
     for _ in range(100):
         left = stage.store.read(Op(dependency_resolution.left))
         for flow_id in stage.store.read(Op(flow_control.cancelling)):

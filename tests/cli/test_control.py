@@ -140,7 +140,7 @@ def test_a_waiting_job_is_rescheduled(app: App, run: Run) -> None:
     assert (at.exit_code, at.stdout) == (0, f"{ids[0]} has a new time\n")
     assert [job.id for job in app.jobs.find() if job.due == 1] == [ids[0]]
     report = answer(run("jobs", "reschedule", "--filter", "label=delayed", "--delay", "1h", "--json"))
-    assert (report["changed"], report["fates"]) == (1, {"rescheduled": 1})
+    assert (report["changed"], report["counts"]) == (1, {"rescheduled": 1})
     start(app)
     refused = run("jobs", "reschedule", ids[0], "--delay", "1h")
     assert (refused.exit_code, "only a ready or held job" in refused.stderr) == (4, True)

@@ -73,18 +73,18 @@ def test_what_cannot_be_meant_is_refused_and_changes_nothing(app: App, run: Run,
 def test_a_dry_run_says_what_would_become_of_them(app: App, run: Run) -> None:
     fill(app)
     found = answer(run("jobs", "cancel", "--filter", "queue=mail", "--dry-run", "--json"))
-    assert (found["dry_run"], found["chosen"], found["fates"]) == (True, 3, {"cancelled": 3})
+    assert (found["dry_run"], found["chosen"], found["counts"]) == (True, 3, {"cancelled": 3})
     assert "nothing was changed" in run("jobs", "cancel", "--filter", "queue=mail", "--dry-run").output
     assert app.audit.list() == []
 
 
 def test_dead_letters_are_cancelled_retried_and_drained_by_filter(app: App, run: Run) -> None:
     fill(app, 3)
-    assert answer(run("jobs", "cancel", "--filter", "state=ready", "--json"))["fates"] == {"cancelled": 3}
-    assert answer(run("jobs", "retry", "--filter", "state=cancelled", "--json"))["fates"] == {"retried": 3}
+    assert answer(run("jobs", "cancel", "--filter", "state=ready", "--json"))["counts"] == {"cancelled": 3}
+    assert answer(run("jobs", "retry", "--filter", "state=cancelled", "--json"))["counts"] == {"retried": 3}
     run("jobs", "cancel", "--all")
     assert answer(run("jobs", "delete", "--older-than", "1h", "--json"))["chosen"] == 0
-    assert answer(run("jobs", "delete", "--older-than", "0", "--reason", "tidy", "--json"))["fates"] == {"deleted": 3}
+    assert answer(run("jobs", "delete", "--older-than", "0", "--reason", "tidy", "--json"))["counts"] == {"deleted": 3}
     assert app.jobs.counts() == []
     assert app.audit.list()[0].reason == "tidy"
 

@@ -86,8 +86,8 @@ class ScriptedTx:
         self._script.note(statement)
         await self._tx.copy(statement, rows)
 
-    def ring(self, topic: str) -> None:
-        self._tx.ring(topic)
+    def notify(self, topic: str) -> None:
+        self._tx.notify(topic)
 
 
 def run_broken(world: World, after: int, op: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T:

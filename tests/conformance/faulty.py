@@ -32,8 +32,8 @@ class FaultyTx:
         self._before(statement, rows)
         return await self._tx.each(statement, rows, **common)
 
-    def ring(self, topic: str) -> None:
-        self._tx.ring(topic)
+    def notify(self, topic: str) -> None:
+        self._tx.notify(topic)
 
 
 class FaultyStore:

@@ -177,14 +177,14 @@ def test_a_delay_of_a_released_member_is_kept(each_store: World) -> None:
 
 def test_a_release_wakes_the_queue_of_the_child(each_store: World) -> None:
     flow = create(each_store, {"a": (), "b": ("a",)})
-    with closing(each_store.store.bell.listen([f"queue:{flow.queue('b')}"])) as listener:
+    with closing(each_store.store.wakeups.listen([f"queue:{flow.queue('b')}"])) as listener:
         flow.end("a")
         assert listener.wait(SOON)
 
 
 def test_a_skipped_child_wakes_those_who_carry_the_cascade_on(each_store: World) -> None:
     flow = create(each_store, {"a": (), "b": ("a",), "c": ("b",)})
-    with closing(each_store.store.bell.listen(["hops"])) as listener:
+    with closing(each_store.store.wakeups.listen(["hops"])) as listener:
         flow.end("a", BROKE)
         assert listener.wait(SOON)
 

@@ -161,7 +161,7 @@ def test_a_cancel_is_recorded_with_who_did_it(each_store: World) -> None:
 def test_a_cancel_wakes_the_workers_of_what_runs(each_store: World) -> None:
     flow = create(each_store, {"a": ()})
     flow.take("a")
-    with closing(each_store.store.bell.listen(["cancel"])) as listener:
+    with closing(each_store.store.wakeups.listen(["cancel"])) as listener:
         flow.cancel("cancel_all")
         assert listener.wait(SOON)
 

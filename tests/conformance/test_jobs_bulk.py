@@ -168,4 +168,4 @@ def test_each_batch_is_recorded_with_who_why_and_exact_counts(world: World) -> N
     (item,) = world.run(audit.list_audit, AuditFilter())
     assert (item.actor, item.action, item.target, item.reason) == ("ada", "job.cancel", "these", "because")
     fates = {"cancelled": 1, "cancel_requested": 1}
-    assert item.after == {"jobs": 2, "fates": fates, "first": ids[0], "last": ids[1]}
+    assert item.after == {"jobs": 2, "counts": fates, "first": ids[0], "last": ids[1]}

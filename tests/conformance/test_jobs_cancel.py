@@ -163,10 +163,10 @@ def test_cancelling_what_does_not_exist_is_not_found(world: World, force: bool) 
 
 def test_cancels_wake_those_they_concern(each_store: World) -> None:
     running, waiting = each_store.place(JobState.RUNNING), each_store.place(JobState.READY)
-    with closing(each_store.store.bell.listen(["cancel"])) as worker_ear:
+    with closing(each_store.store.wakeups.listen(["cancel"])) as worker_ear:
         each_store.run(actions.cancel, running.id)
         assert worker_ear.wait(SOON)
-    with closing(each_store.store.bell.listen(["finished"])) as client_ear:
+    with closing(each_store.store.wakeups.listen(["finished"])) as client_ear:
         each_store.run(actions.cancel, waiting.id)
         assert client_ear.wait(SOON)
 
@@ -252,7 +252,7 @@ def test_a_held_job_that_is_run_now_is_held_no_more(world: World) -> None:
 
 def test_run_now_wakes_the_queue(each_store: World) -> None:
     job_id = each_store.add(delay=60 * SECOND)
-    with closing(each_store.store.bell.listen(["queue:default"])) as listener:
+    with closing(each_store.store.wakeups.listen(["queue:default"])) as listener:
         each_store.run(actions.run_now, job_id)
         assert listener.wait(SOON)
 

@@ -228,7 +228,7 @@ def test_replace_gives_a_waiting_job_new_arguments_and_a_new_due_time(world: Wor
 
 def test_replace_can_bring_a_job_forward_and_wakes_its_queue(each_store: World) -> None:
     winner = each_store.add(key="k", delay=60 * SECOND, queue="q")
-    with closing(each_store.store.bell.listen(["queue:q"])) as listener:
+    with closing(each_store.store.wakeups.listen(["queue:q"])) as listener:
         each_store.enqueue(spec(key="k", payload="2", on_duplicate="replace", queue="q"))
         assert listener.wait(SOON)
     job = each_store.take(each_store.worker(), queues=["q"])
@@ -312,7 +312,7 @@ def test_a_twin_in_a_bulk_may_replace_one_before_it(world: World) -> None:
 def test_a_deduplicated_enqueue_wakes_nobody(each_store: World) -> None:
     each_store.add(key="k")
     queue = each_store.name("quiet")  # on Postgres a ring may come long after its commit
-    with closing(each_store.store.bell.listen([f"queue:{queue}"])) as listener:
+    with closing(each_store.store.wakeups.listen([f"queue:{queue}"])) as listener:
         while listener.wait(0.2):  # on Postgres the first listener is rung when it hears
             pass
         assert each_store.enqueue(spec(key="k", queue=queue))[0].created is False

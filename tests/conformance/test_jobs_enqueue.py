@@ -137,7 +137,7 @@ def test_a_special_route_becomes_known_with_its_first_job(world: World) -> None:
 
 
 def test_an_enqueue_wakes_those_who_wait_for_its_queue(each_store: World) -> None:
-    with closing(each_store.store.bell.listen(["queue:mail"])) as listener:
+    with closing(each_store.store.wakeups.listen(["queue:mail"])) as listener:
         each_store.add(queue="mail")
         assert listener.wait(SOON)
 
@@ -145,7 +145,7 @@ def test_an_enqueue_wakes_those_who_wait_for_its_queue(each_store: World) -> Non
 def test_a_failed_enqueue_wakes_nobody(each_store: World) -> None:
     each_store.add(id="mine", explicit_id=True, payload="1")
     queue = each_store.name("quiet")
-    with closing(each_store.store.bell.listen([f"queue:{queue}"])) as listener:
+    with closing(each_store.store.wakeups.listen([f"queue:{queue}"])) as listener:
         with pytest.raises(IdTaken):
             each_store.enqueue(spec(queue=queue), spec(id="mine", explicit_id=True, payload="2"))
         each_store.enqueue(spec(id="mine", explicit_id=True, payload="1", queue=queue))
@@ -183,7 +183,7 @@ def test_many_small_enqueues_at_once_each_get_their_own_answer(each_store: World
 def test_an_enqueue_in_a_transaction_that_rolls_back_leaves_nothing_and_wakes_nobody(each_store: World) -> None:
     wanted = spec(queue=each_store.name("quiet"))
     topic = f"queue:{wanted.route.queue}"
-    with closing(each_store.store.bell.listen([topic])) as listener, closing(each_store.connect()) as mine:
+    with closing(each_store.store.wakeups.listen([topic])) as listener, closing(each_store.connect()) as mine:
         begin(mine)
         each_store.store.within(mine, Op(lambda tx: enqueue.enqueue(tx, [wanted])))
         mine.rollback()

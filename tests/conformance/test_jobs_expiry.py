@@ -90,6 +90,6 @@ def test_a_job_that_no_worker_knew_ends_by_deadline_or_age_whichever_is_first(
 def test_an_expiry_wakes_those_who_wait_for_the_result(each_store: World) -> None:
     each_store.add(deadline=SECOND)
     each_store.clock.advance(2)
-    with closing(each_store.store.bell.listen(["finished"])) as listener:
+    with closing(each_store.store.wakeups.listen(["finished"])) as listener:
         each_store.run(finishing.expire_jobs)
         assert listener.wait(SOON)

@@ -302,7 +302,7 @@ def test_a_finish_wakes_those_who_wait_for_results(each_store: World) -> None:
     each_store.add()
     owner = each_store.worker()
     claimed = each_store.take(owner)
-    with closing(each_store.store.bell.listen(["finished"])) as listener:
+    with closing(each_store.store.wakeups.listen(["finished"])) as listener:
         each_store.finish(owner, claimed, Done("1"))
         assert listener.wait(SOON)
 
@@ -312,6 +312,6 @@ def test_a_job_that_can_run_again_at_once_wakes_its_queue(each_store: World, out
     each_store.add()
     owner = each_store.worker()
     claimed = each_store.take(owner)
-    with closing(each_store.store.bell.listen(["queue:default"])) as listener:
+    with closing(each_store.store.wakeups.listen(["queue:default"])) as listener:
         each_store.finish(owner, claimed, outcome)
         assert listener.wait(SOON)

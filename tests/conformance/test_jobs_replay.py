@@ -136,7 +136,7 @@ def test_a_replayed_job_holds_its_key_again(world: World) -> None:
 
 def test_a_replay_wakes_the_queue(each_store: World) -> None:
     placed = each_store.place(JobState.FAILED)
-    with closing(each_store.store.bell.listen([f"queue:{placed.queue}"])) as listener:
+    with closing(each_store.store.wakeups.listen([f"queue:{placed.queue}"])) as listener:
         each_store.run(actions.retry, placed.id)
         assert listener.wait(SOON)
 

@@ -119,7 +119,7 @@ def test_the_tasks_of_a_queue_are_those_of_its_jobs_in_any_state(each_store: Wor
 
 
 def test_a_notify_wakes_whoever_waits_for_the_queue(each_store: World) -> None:
-    listener = each_store.store.bell.listen(["queue:mail"])
+    listener = each_store.store.wakeups.listen(["queue:mail"])
     try:
         each_store.run(queues.notify, "mail")
         assert listener.wait(SOON)

@@ -316,17 +316,17 @@ def test_a_claim_that_asks_for_too_much_is_refused(here: Elsewhere, limit: int, 
 def test_a_claim_that_waits_is_woken_by_an_enqueue(each_store: World, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Elsewhere(each_store)
     worker = here.worker(lease=60)
-    wait, heard = BlockingLine.hear, []
+    wait, heard = BlockingLine.wait_for_notice, []
 
-    async def hear(line: BlockingLine, listener: Listener, timeout: float) -> bool:
+    async def wait_for_notice(line: BlockingLine, listener: Listener, timeout: float) -> bool:
         if not heard:
             here.enqueue()
         heard.append(await wait(line, listener, timeout))
         return heard[-1]
 
-    monkeypatch.setattr(BlockingLine, "hear", hear)
+    monkeypatch.setattr(BlockingLine, "wait_for_notice", wait_for_notice)
     assert len(here.remote.claim(worker, 1, wait=30)) == 1
-    assert heard[-1], "it was found by looking, not by the bell"
+    assert heard[-1], "it was found by looking, not by the wakeups"
 
 
 def test_a_claim_that_waits_on_an_event_loop_is_woken_too(
@@ -334,17 +334,17 @@ def test_a_claim_that_waits_on_an_event_loop_is_woken_too(
 ) -> None:
     here = Elsewhere(each_store, lease_runner)
     worker = here.worker(lease=60)
-    wait, heard = AwaitingLine.hear, []
+    wait, heard = AwaitingLine.wait_for_notice, []
 
-    async def hear(line: AwaitingLine, listener: Listener, timeout: float) -> bool:
+    async def wait_for_notice(line: AwaitingLine, listener: Listener, timeout: float) -> bool:
         if not heard:
             await here.app.aenqueue(here.task.job())
         heard.append(await wait(line, listener, timeout))
         return heard[-1]
 
-    monkeypatch.setattr(AwaitingLine, "hear", hear)
+    monkeypatch.setattr(AwaitingLine, "wait_for_notice", wait_for_notice)
     assert len(here.remote.claim(worker, 1, wait=30)) == 1
-    assert heard[-1], "it was found by looking, not by the bell"
+    assert heard[-1], "it was found by looking, not by the wakeups"
 
 
 def test_a_claim_that_waits_takes_what_comes_due_meanwhile(each_store: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,12 +353,12 @@ def test_a_claim_that_waits_takes_what_comes_due_meanwhile(each_store: World, mo
     here.enqueue(delay=1)
     asked: list[float] = []
 
-    async def hear(line: BlockingLine, listener: Listener, timeout: float) -> bool:
+    async def wait_for_notice(line: BlockingLine, listener: Listener, timeout: float) -> bool:
         asked.append(timeout)
         each_store.clock.advance(timeout)
         return False
 
-    monkeypatch.setattr(BlockingLine, "hear", hear)
+    monkeypatch.setattr(BlockingLine, "wait_for_notice", wait_for_notice)
     assert len(here.remote.claim(worker, 1, wait=30)) == 1
     assert asked == [1.0]
 

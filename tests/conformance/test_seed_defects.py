@@ -210,7 +210,7 @@ def with_a_worker(store: Store, tasks: dict[str, Any], during: Callable[[], Awai
 
 async def until(store: Store, job_id: str, wanted: Callable[[JobRecord], bool]) -> JobRecord:
     """The job once it is as wanted; each change that matters here rings."""
-    with closing(store.bell.listen(["finished", "queue:default"])) as listener:
+    with closing(store.wakeups.listen(["finished", "queue:default"])) as listener:
         while not wanted(job := await store.aread(Op(lambda tx: queries.get_job(tx, job_id)))):
             await listener.await_ring(0.2)
     return job

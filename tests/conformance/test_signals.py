@@ -276,7 +276,7 @@ def test_a_job_that_a_claim_passed_over_while_it_was_signalled_is_offered_again(
     world = on_postgres
     queue = world.name("queue")
     owner, job_id = world.worker(queues=[queue]), world.add(queue=queue)
-    listener = world.store.bell.listen([f"queue:{queue}"])
+    listener = world.store.wakeups.listen([f"queue:{queue}"])
     try:
         with open_transaction(world) as within:
             within(Op(lambda tx: signals.send(tx, job_id, Signal(name="approval"))))

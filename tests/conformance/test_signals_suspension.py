@@ -221,7 +221,7 @@ def test_a_job_that_is_suspended_again_waits_for_the_new_thing_alone(world: Worl
 def test_a_resumed_job_rings_the_bell_of_its_queue(each_store: World) -> None:
     world = each_store
     job = suspended(world, wait_for("approval"))
-    listener = world.store.bell.listen([f"queue:{job.queue}"])
+    listener = world.store.wakeups.listen([f"queue:{job.queue}"])
     try:
         send(world, job.id)
         assert listener.wait(SOON)

@@ -204,8 +204,8 @@ class Overheard:
     async def each(self, statement: Statement, rows: Any, /, **common: Any) -> list[Row | None]:
         return await self._tx.each(statement, rows, **common)
 
-    def ring(self, topic: str) -> None:
-        self._tx.ring(topic)
+    def notify(self, topic: str) -> None:
+        self._tx.notify(topic)
 
 
 def _check_plans(world: World, when: str) -> None:

@@ -403,7 +403,7 @@ def test_a_frame_that_no_version_writes_is_corruption(each_store: World) -> None
 
 def test_whoever_listens_for_a_stream_is_woken_by_each_append(each_store: World) -> None:
     placed = each_store.place(JobState.RUNNING)
-    listener = each_store.store.bell.listen([f"stream:{placed.id}"])
+    listener = each_store.store.wakeups.listen([f"stream:{placed.id}"])
     try:
         each_store.store.write(Op(lambda tx: streams.append(tx, [batch(placed, text("a"))])))
         assert listener.wait(SOON)

@@ -242,7 +242,7 @@ def test_a_rescued_job_that_was_asked_to_stop_is_cancelled_also_past_its_deadlin
 
 def test_a_rescue_wakes_those_who_can_take_the_jobs(each_store: World) -> None:
     placed = each_store.place(JobState.RUNNING)
-    with closing(each_store.store.bell.listen([f"queue:{placed.queue}"])) as listener:
+    with closing(each_store.store.wakeups.listen([f"queue:{placed.queue}"])) as listener:
         each_store.rescue(placed.owner, certain=True)
         assert listener.wait(SOON)
 

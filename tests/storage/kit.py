@@ -35,7 +35,7 @@ NOW = Statement("now", "select :now", "select :now")
 
 def insert(name: str, *, single: bool = False, topic: str = "queue:a") -> Op[Row | None]:
     async def run(tx: Tx) -> Row | None:
-        tx.ring(topic)
+        tx.notify(topic)
         return await tx.one(INSERT, name=name)
 
     return Op(run, single=single)
@@ -51,7 +51,7 @@ def insert_then_fail(name: str) -> Op[None]:
 
 def insert_then_divide_by_zero(name: str) -> Op[None]:
     async def run(tx: Tx) -> None:
-        tx.ring("queue:a")
+        tx.notify("queue:a")
         await tx.one(INSERT, name=name)
         await tx.one(DIVIDE)
 
@@ -73,7 +73,7 @@ async def insert_each(tx: Tx, items: Sequence[str]) -> list[bool]:
     """Answers per item; the whole call fails where an item is "bad"."""
     if "bad" in items:
         raise LookupError("bad")
-    tx.ring("queue:a")
+    tx.notify("queue:a")
     return [row is not None for row in await tx.each(INSERT_EACH, [{"name": item} for item in items])]
 
 

@@ -82,7 +82,7 @@ def test_sqlite_follows_the_awaiting_caller(
 
 @blocking_postgres
 def test_postgres_keeps_and_wakes_when_the_caller_commits(store: PostgresStore, noted_dsn: str, lender: Lender) -> None:
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     assert ear.wait(SOON), "LISTEN is up"
     lender(noted_dsn, lambda connection: store.within(connection, kit.insert("a")), True)
     assert ear.wait(SOON)
@@ -93,7 +93,7 @@ def test_postgres_keeps_and_wakes_when_the_caller_commits(store: PostgresStore, 
 def test_postgres_forgets_and_wakes_nobody_when_the_caller_rolls_back(
     store: PostgresStore, noted_dsn: str, lender: Lender
 ) -> None:
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     assert ear.wait(SOON), "LISTEN is up"
     lender(noted_dsn, lambda connection: store.within(connection, kit.insert("a")), False)
     assert not ear.wait(BRIEFLY)
@@ -104,7 +104,7 @@ def test_postgres_forgets_and_wakes_nobody_when_the_caller_rolls_back(
 def test_postgres_keeps_and_wakes_when_the_awaiting_caller_commits(
     store: PostgresStore, noted_dsn: str, lender: Lender
 ) -> None:
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     assert ear.wait(SOON), "LISTEN is up"
     lender(noted_dsn, lambda connection: store.awithin(connection, kit.insert("a")), True)
     assert ear.wait(SOON)
@@ -115,7 +115,7 @@ def test_postgres_keeps_and_wakes_when_the_awaiting_caller_commits(
 def test_postgres_forgets_and_wakes_nobody_when_the_awaiting_caller_rolls_back(
     store: PostgresStore, noted_dsn: str, lender: Lender
 ) -> None:
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     assert ear.wait(SOON), "LISTEN is up"
     lender(noted_dsn, lambda connection: store.awithin(connection, kit.insert("a")), False)
     assert not ear.wait(BRIEFLY)
@@ -379,13 +379,13 @@ def test_a_lent_sqlite3_connection_checkpoints_no_more(sqlite_store: SqliteStore
 
 
 def test_a_commit_on_a_lent_sqlite3_connection_wakes_this_process(sqlite_store: SqliteStore, sqlite_path: str) -> None:
-    ear = sqlite_store.bell.listen(["queue:a"])
+    ear = sqlite_store.wakeups.listen(["queue:a"])
     lenders.through_sqlite3(sqlite_path, lambda lent: sqlite_store.within(lent, kit.insert("a")), True)
     assert ear.wait(SOON)
 
 
 def test_a_rollback_on_a_lent_sqlite3_connection_wakes_nobody(sqlite_store: SqliteStore, sqlite_path: str) -> None:
-    ear = sqlite_store.bell.listen(["queue:a"])
+    ear = sqlite_store.wakeups.listen(["queue:a"])
     lenders.through_sqlite3(sqlite_path, lambda lent: sqlite_store.within(lent, kit.insert("a")), False)
     assert not ear.wait(BRIEFLY)
 

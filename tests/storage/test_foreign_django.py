@@ -63,7 +63,7 @@ def lent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store
 
 def test_leaving_atomic_keeps_the_write_and_wakes(lent: tuple[Store, Any]) -> None:
     store, connection = lent
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     with transaction.atomic(using=ALIAS):
         store.within(connection, kit.insert("a"))
     assert ear.wait(SOON)
@@ -79,7 +79,7 @@ def test_the_proxy_is_as_good_as_the_connection(lent: tuple[Store, Any]) -> None
 
 def test_rolling_an_atomic_block_back_undoes_the_write_and_wakes_nobody(lent: tuple[Store, Any]) -> None:
     store, connection = lent
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     with transaction.atomic(using=ALIAS):
         store.within(connection, kit.insert("kept"))
     while ear.wait(0.2):  # that, and what was committed before anything was lent

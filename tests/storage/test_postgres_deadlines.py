@@ -240,7 +240,7 @@ def test_migrations_and_descriptions_of_a_frozen_server_end(server: PostgresServ
 
 def test_who_listens_hears_again_after_a_freeze(server: PostgresServer, store: PostgresStore) -> None:
     other = PostgresStore(server.dsn, limit=LIMIT)
-    ear = other.bell.listen(["queue:a"])
+    ear = other.wakeups.listen(["queue:a"])
     store.write(kit.insert("before"))
     assert ear.wait(SOON)
     with server.frozen():

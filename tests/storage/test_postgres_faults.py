@@ -29,7 +29,7 @@ def own_server() -> Iterator[PostgresServer]:
 def test_a_store_outlives_a_restart_of_its_server(own_server: PostgresServer) -> None:
     store = PostgresStore(own_server.dsn)
     store.migrate()
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     store.write(kit.insert("before"))
     asyncio.run(store.awrite(kit.insert("awaited before")))
     own_server.stop()

@@ -197,7 +197,7 @@ def test_a_fork_in_the_middle_of_everything_leaves_both_processes_working(noted_
         from tests.storage import kit
 
         store = PostgresStore({noted_dsn!r})
-        ear = store.bell.listen(["queue:a"])
+        ear = store.wakeups.listen(["queue:a"])
         assert ear.wait({SOON})
         stop = threading.Event()
 
@@ -217,7 +217,7 @@ def test_a_fork_in_the_middle_of_everything_leaves_both_processes_working(noted_
                 try:
                     store.write(kit.insert(f"child {{n}}"))
                     asyncio.run(store.awrite_list(kit.insert_list([f"awaited {{n}}"])))
-                    assert store.bell.listen(["queue:a"]).wait({SOON})
+                    assert store.wakeups.listen(["queue:a"]).wait({SOON})
                     store.close()
                     os._exit(0)
                 except BaseException as error:

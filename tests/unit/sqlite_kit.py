@@ -29,7 +29,7 @@ def add(*texts: str, topic: str | None = None, single: bool = False) -> Op[int]:
     async def run(tx: Tx) -> int:
         rows = await tx.each(INSERT, [{"text": text} for text in texts])
         if topic is not None:
-            tx.ring(topic)
+            tx.notify(topic)
         last = rows[-1]
         assert last is not None
         return int(last[0])

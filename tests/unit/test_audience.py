@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.model.events import Event
 from holdfast.model.values import instant_of
 from holdfast.model.webhooks import TASK, Endpoint
-from holdfast.rules.webhooks import Audience, call_tags, hears, wanted_by
+from holdfast.rules.webhooks import Audience, call_tags, receives, wanted_by
 
 KINDS = ("job.failed", "job.succeeded", "flow.succeeded", "operator.job.hold", "job", "flow", "operator.job")
 TAGS = ("a", "b", "c")
@@ -48,7 +48,7 @@ def test_those_hear_of_an_event_who_would_say_so_themselves_each_once(all: list[
     audience = Audience(all)
     for event in events:
         found = [one.id for one in audience.of(event)]
-        assert sorted(found) == sorted(one.id for one in all if hears(one, event))
+        assert sorted(found) == sorted(one.id for one in all if receives(one, event))
 
 
 def test_a_kind_is_asked_for_by_itself_and_by_its_beginnings() -> None:

@@ -68,7 +68,7 @@ def test_who_waits_for_a_ring_polls_and_the_next_one_has_a_watch(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     prepare(store)
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     with no_threads(monkeypatch):
         assert not ear.wait(0)
     assert "by polling alone" in caplog.text

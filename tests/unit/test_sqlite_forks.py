@@ -46,7 +46,7 @@ def test_a_forked_child_reopens_the_file_and_leaves_the_parents_connections_alon
     store.write(add("parent"))
     asyncio.run(store.awrite(add("awaiting parent")))
     store.read(TEXTS)
-    ear = store.bell.listen(["x"])
+    ear = store.wakeups.listen(["x"])
     assert not ear.wait(0.01)
     before = store._session()
 
@@ -169,7 +169,7 @@ def test_a_fork_while_long_reads_wait_for_their_turn_waits_for_none_of_them(stor
 
 def test_after_a_fork_the_parent_still_hears_of_other_processes(store: SqliteStore, path: Path) -> None:
     store.write(add("parent"))
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     assert not ear.wait(0.05)
     assert in_child(lambda: True) == 0
     while ear.wait(0.2):  # what happened meanwhile is told of once

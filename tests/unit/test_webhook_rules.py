@@ -23,8 +23,8 @@ from holdfast.rules.webhooks import (
     called_endpoint,
     check_call_kinds,
     check_kinds,
-    hears,
     message,
+    receives,
     timestamp,
     wait_before_next,
 )
@@ -78,12 +78,12 @@ def told(**fields: Any) -> Told:
     ],
 )
 def test_an_endpoint_hears_what_it_asked_for(fields: dict[str, Any], heard: bool) -> None:
-    assert hears(endpoint(**fields), DONE) is heard
+    assert receives(endpoint(**fields), DONE) is heard
 
 
 def test_nothing_is_told_of_deliveries() -> None:
     event = Event(cursor="1-0", at=BEGINNING, kind="job.succeeded", job="j", task="webhook.deliver")
-    assert not hears(endpoint(), event)
+    assert not receives(endpoint(), event)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_job_is_heard_of_by_the_endpoint_that_it_names(kinds: tuple[str, ...],
     event = Event(
         cursor="1-0", at=BEGINNING, kind="job.succeeded", tenant=tenant, job="j", tags=call_tags("end", kinds)
     )
-    assert hears(endpoint(called=True), event) is heard
+    assert receives(endpoint(called=True), event) is heard
 
 
 def test_two_tenants_never_name_the_same_endpoint() -> None:

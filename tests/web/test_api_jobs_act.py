@@ -115,7 +115,7 @@ def test_a_waiting_job_is_rescheduled(site: Site, app: holdfast.App) -> None:
     neither = site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={})
     assert (both.status_code, neither.status_code) == (422, 422)
     many = site.post("/jobs/actions", {"action": "reschedule", "ids": [job_id], "delay": 60})
-    assert many["fates"] == {"rescheduled": 1}
+    assert many["counts"] == {"rescheduled": 1}
     act(site, job_id, "cancel")
     assert site.call("POST", f"/api/v1/jobs/{job_id}/reschedule", json={"delay": 1}).status_code == 409
 
@@ -216,7 +216,7 @@ def test_a_dry_run_counts_exactly_what_would_be_done(site: Site, app: holdfast.A
     app.drain()
     add(app)
     body = {"action": "retry", "filter": {"state": ["failed"], "queue": "mail"}, "dry_run": True}
-    expected = {"action": "retry", "dry_run": True, "chosen": 3, "changed": 3, "fates": {"retried": 3}, "results": []}
+    expected = {"action": "retry", "dry_run": True, "chosen": 3, "changed": 3, "counts": {"retried": 3}, "results": []}
     assert site.post("/jobs/actions", body) == expected
     assert {app.jobs.get(job_id).state for job_id in jobs} == {JobState.FAILED}
     assert site.post("/jobs/actions", {**body, "dry_run": False}) == {**expected, "dry_run": False}
@@ -261,5 +261,5 @@ def test_a_tenants_token_acts_on_its_own_jobs_alone(site: Site, app: holdfast.Ap
     own, other = add(app, tenant="acme"), add(app, tenant="globex")
     acme = site.as_role("operator", tenant="acme")
     assert acme.post("/jobs/actions", {"action": "cancel", "all": True})["chosen"] == 1
-    assert acme.post("/jobs/actions", {"action": "cancel", "ids": [other]})["fates"] == {"missing": 1}
+    assert acme.post("/jobs/actions", {"action": "cancel", "ids": [other]})["counts"] == {"missing": 1}
     assert [app.jobs.get(one).state for one in (own, other)] == [JobState.CANCELLED, JobState.READY]

@@ -49,7 +49,7 @@ class Sink:
 
     async def until(self, **wanted: int) -> OutboxCounts:
         """Wait until the outbox stands so."""
-        listener = self.shop.app.open().bell.listen(["finished", "queue:outbox.cloud"])
+        listener = self.shop.app.open().wakeups.listen(["finished", "queue:outbox.cloud"])
         try:
             while True:
                 counts = (await self.shop.app.outbox.alist() or [OutboxCounts("cloud")])[0]
@@ -333,7 +333,7 @@ async def test_a_fate_that_the_store_refuses_fails_its_entry_and_spares_its_neig
     shop: Shop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Parked("half a pair: \udcff", "{}")
-    monkeypatch.setattr("holdfast.worker.outbox.delivery.fate", lambda *_, **__: refused)
+    monkeypatch.setattr("holdfast.worker.outbox.delivery.outcome_after", lambda *_, **__: refused)
     sink = Sink(shop, holds=True)
     async with shop.working() as worker:
         jobs = await sink.put("good", "bad", "also good")

@@ -78,7 +78,7 @@ def test_where_nothing_is_left_it_writes_nothing(store: SqliteStore, monkeypatch
 def test_it_is_woken_by_what_is_left(store: SqliteStore) -> None:
     made = chain(store, 3)
 
-    async def hear() -> None:
+    async def wait_for_notice() -> None:
         woken = asyncio.Event()
         listening = asyncio.create_task(Resolver(store).listen(woken.set))
         await asyncio.sleep(0)
@@ -86,5 +86,5 @@ def test_it_is_woken_by_what_is_left(store: SqliteStore) -> None:
         await asyncio.wait_for(woken.wait(), SOON)
         listening.cancel()
 
-    asyncio.run(hear())
+    asyncio.run(wait_for_notice())
     assert store.read(Op(dependency_resolution.left)).hops

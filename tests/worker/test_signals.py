@@ -175,7 +175,7 @@ def _signal_within(shop: Shop, job_id: str, payload: str, commit: bool) -> None:
 
 @live
 async def test_a_job_hears_its_signal_at_once(real_shop: Shop) -> None:
-    """The worker polls once in a minute and beats more seldom: it is the bell that wakes it."""
+    """The worker polls once in a minute and beats more seldom: it is the wakeups that wakes it."""
 
     @real_shop.app.task
     async def waits(ctx: Context) -> Any:

@@ -125,7 +125,7 @@ def test_a_look_that_fails_is_repeated(
 
 
 def test_who_cannot_listen_tries_again(small_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    fails_once(small_shop.app.open().bell, "listen", OSError("no ear left"), monkeypatch)
+    fails_once(small_shop.app.open().wakeups, "listen", OSError("no ear left"), monkeypatch)
     assert ends_while_waited_for(small_shop, task_of(small_shop.app).enqueue())
 
 

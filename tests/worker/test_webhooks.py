@@ -47,7 +47,7 @@ async def requests_to(server: Server, n: int) -> list[Seen]:
 
 
 async def logged(shop: Shop, endpoint: Endpoint, wanted: Callable[[list[Delivery]], bool]) -> list[Delivery]:
-    listener = shop.app.open().bell.listen(["finished", "queue:webhooks"])
+    listener = shop.app.open().wakeups.listen(["finished", "queue:webhooks"])
     try:
         while not wanted(found := await shop.app.webhooks.alog(endpoint.id)):
             await listener.await_ring(0.1)

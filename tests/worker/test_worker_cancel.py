@@ -29,7 +29,7 @@ async def test_a_cancel_reaches_a_running_coroutine_of_the_same_process_at_once(
         begun.set()
         await asyncio.Event().wait()
 
-    # No beat is due for minutes: the bell alone brings the news.
+    # No beat is due for minutes: the wakeups alone brings the news.
     async with real_shop.working(lease=600):
         job = await endless.aenqueue()
         await begun.wait()
@@ -193,7 +193,7 @@ async def test_a_failure_that_crosses_a_cancel_the_worker_has_not_heard_of_is_no
     job = await fails.aenqueue()
     async with shop.working():
         await begun.wait()
-        # As another process would: no bell of ours rings.
+        # As another process would: no wake-up of ours is sent.
         shop.alter("update holdfast_job set cancel_at = 1, cancel_reason = 'meanwhile' where id = ?", job.id)
         go.set()
         record = await shop.until_ended(job)

@@ -115,13 +115,13 @@ async def test_a_ring_that_comes_while_a_claim_is_under_way_is_not_forgotten(sho
 
         request_claim, fed = worker.outcomes.request_claim, asyncio.Event()
 
-        def hear() -> None:
+        def wait_for_notice() -> None:
             request_claim()
             fed.set()
 
         async def enqueue_behind_its_back() -> None:
             # The claim has committed and found nothing; its reply is on the way.
-            worker.outcomes.request_claim = hear  # type: ignore[method-assign]
+            worker.outcomes.request_claim = wait_for_notice  # type: ignore[method-assign]
             await note.aenqueue()
             await fed.wait()
 

@@ -98,7 +98,7 @@ async def test_another_worker_takes_over_at_once_what_a_stopping_one_hands_back(
     await first.start()
     job = await resumes.aenqueue()
     await attempts.get()
-    # It polls every minute only: the bell tells it.
+    # It polls every minute only: the wakeups tells it.
     async with real_shop.working():
         await first.stop(grace=0)
         await attempts.get()

@@ -127,7 +127,7 @@ class Shop:
 
     async def until(self, job: Job[Any], wanted: Callable[[JobRecord], bool]) -> JobRecord:
         """Wait until a job's row is as wanted; whatever a worker records rings."""
-        listener = self.app.open().bell.listen(["finished", "queue:default", "cancel"])
+        listener = self.app.open().wakeups.listen(["finished", "queue:default", "cancel"])
         try:
             while not wanted(record := await job.astatus()):
                 await listener.await_ring(0.2)

@@ -173,7 +173,7 @@ def _tell(record: JobAction, report: BulkReport) -> None:
     for job_id, result in report.by_id.items():
         click.echo(f"{job_id} {record.outcome(result).text}")
     if not report.by_id:
-        parts = [f"{n:,} {record.outcome(result).of(n)}" for result, n in report.fates.items()]
+        parts = [f"{n:,} {record.outcome(result).of(n)}" for result, n in report.counts.items()]
         click.echo(
             f"{report.chosen:,} {'job' if report.chosen == 1 else 'jobs'} selected"
             + (f": {', '.join(parts)}" if parts else "")

@@ -162,7 +162,7 @@ def _settings(file: Path) -> dict[str, Any] | None:
         # A file that does not mention Holdfast may be somebody else's, in a newer TOML.
         found = tomllib.loads(text.decode()) if b"holdfast" in text else {}
     except (OSError, ValueError) as wrong:
-        raise ConfigError(f"{file} cannot be read: {wrong}; mend it, or name the app with --app") from wrong
+        raise ConfigError(f"{file} cannot be read: {wrong}; fix it, or name the app with --app") from wrong
     tool = found.get("tool", {})
     settings = tool.get("holdfast") if isinstance(tool, dict) else None
     if settings is not None and not isinstance(settings, dict):

@@ -129,7 +129,7 @@ class Feed:
     async def on(self, line: Line) -> AsyncGenerator[Event, None]:
         """Follow the log on a line to the store."""
         # Listen first: a commit between the read and the wait causes a wake-up.
-        listener = self._store.bell.listen(_TOPICS)
+        listener = self._store.wakeups.listen(_TOPICS)
         try:
             if self._place is None:
                 await _move_all(line)
@@ -142,11 +142,11 @@ class Feed:
                     deadline = self._deadline()
                 if page.waits and not page.chunks:
                     if not await line.write(_RELAY):
-                        await line.hear(listener, _ANOTHER_MOVES)
+                        await line.wait_for_notice(listener, _ANOTHER_MOVES)
                 elif not page.chunks:
                     if (left := _left(deadline)) <= 0:
                         return
-                    await line.hear(listener, left)
+                    await line.wait_for_notice(listener, left)
         finally:
             listener.close()
 

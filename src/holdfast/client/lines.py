@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Line(Reach, ReadsAndWrites, Protocol):
     """The store, the disk, wake-ups, and everything else that has a blocking and an async form."""
 
-    async def hear(self, listener: Listener, timeout: float) -> bool:
+    async def wait_for_notice(self, listener: Listener, timeout: float) -> bool:
         """Wait for a wake-up."""
         ...
 
@@ -47,7 +47,7 @@ class BlockingLine(Blocking):
     async def awrite(self, op: Op[T]) -> T:
         return self.store.write(op)
 
-    async def hear(self, listener: Listener, timeout: float) -> bool:
+    async def wait_for_notice(self, listener: Listener, timeout: float) -> bool:
         return listener.wait(timeout)
 
     async def join(self, connection: object | None, op: Op[T]) -> T:
@@ -72,7 +72,7 @@ class AwaitingLine(Awaiting):
     async def awrite(self, op: Op[T]) -> T:
         return await self.store.awrite(op)
 
-    async def hear(self, listener: Listener, timeout: float) -> bool:
+    async def wait_for_notice(self, listener: Listener, timeout: float) -> bool:
         return await listener.await_ring(timeout)
 
     async def join(self, connection: object | None, op: Op[T]) -> T:

@@ -41,12 +41,12 @@ async def claim(
     """Claim jobs that may start now; nothing if none came within the wait. It also polls every `poll` seconds."""
     claiming = _Claiming(line, tasks, worker, limit, token, random)
     # Before the first claim: jobs that are enqueued from now on cause a wake-up.
-    listener = line.store.bell.listen([f"queue:{queue}" for queue in worker.queues])
+    listener = line.store.wakeups.listen([f"queue:{queue}" for queue in worker.queues])
     try:
         until = SYSTEM_CLOCK.monotonic() + min(wait, worker.lease / SECOND * _LONGEST_SHARE)
         found = await claiming.take(renew=True)
         while not found and (left := until - SYSTEM_CLOCK.monotonic()) > 0:
-            rang = await line.hear(listener, min(left, _rest(await claiming.look(), poll)))
+            rang = await line.wait_for_notice(listener, min(left, _rest(await claiming.look(), poll)))
             if rang or (await claiming.look()).may_claim:
                 found = await claiming.take(renew=False)
         return found

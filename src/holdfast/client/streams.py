@@ -195,7 +195,7 @@ class Streams:
                     return
                 if is_slow(since):
                     await line.call(self._ends.warn, self._ends.awarn, tail.job_id)
-                await line.hear(listener, silence)
+                await line.wait_for_notice(listener, silence)
                 if (rest := looked + tail.pause - time.monotonic()) > 0:
                     await line.sleep(rest)
 
@@ -205,8 +205,8 @@ class Streams:
         if tail.job_id in self._inline:
             yield _Deaf()
             return
-        listener = self._store().bell.listen([tail.topic])
-        forget = self._ends.when_ended(tail.job_id, lambda _: listener.ring())
+        listener = self._store().wakeups.listen([tail.topic])
+        forget = self._ends.when_ended(tail.job_id, lambda _: listener.notify())
         try:
             yield listener
         finally:
@@ -342,7 +342,7 @@ class _Deaf:
     async def await_ring(self, timeout: float) -> bool:
         return False
 
-    def ring(self) -> None: ...
+    def notify(self) -> None: ...
 
     def close(self) -> None: ...
 

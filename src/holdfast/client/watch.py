@@ -175,7 +175,7 @@ class Watch(Generic[E]):
     def _attend(self) -> None:
         """Serve the waiters, until there are none or an error occurs."""
         try:
-            listener = self._store().bell.listen(["finished"])
+            listener = self._store().wakeups.listen(["finished"])
             try:
                 self._look_out(listener)
             finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..model.actions import Buried
+from ..model.actions import DeclaredDead
 from ..model.workers import WorkerInfo
 from ..names import check_name
 from ..storage.ops.workers import leases, workers
@@ -30,7 +30,7 @@ class Workers:
     alist = list.awaiting
 
     @composed
-    async def mark_dead(self, line: Line, worker_id: str, reason: str, *, actor: str = "app") -> Buried:
+    async def mark_dead(self, line: Line, worker_id: str, reason: str, *, actor: str = "app") -> DeclaredDead:
         """Declare a worker dead: its jobs are rescued now, as if its lease had expired, and it may record nothing more.
 
         If its process still runs, it stops its handlers as soon as it notices, and continues under a new identity. A
@@ -39,12 +39,12 @@ class Workers:
         name, why = check_name("the worker's id", worker_id), check_name("the reason", reason, limit=MOST_REASON)
         page = await line.write(Op(lambda tx: leases.mark_dead(tx, name, actor=actor, reason=why)))
         if page is None:
-            return Buried(worker=name, rescued=0, again=True, changed=False)
+            return DeclaredDead(worker=name, rescued=0, again=True, changed=False)
         count = len(page.rescued)
         while page.more:
             page = await line.write(Op(lambda tx: workers.rescue(tx, name, certain=True)))
             count += len(page.rescued)
-        return Buried(worker=name, rescued=count, again=False, changed=True)
+        return DeclaredDead(worker=name, rescued=count, again=False, changed=True)
 
     amark_dead = mark_dead.awaiting
 

@@ -9,7 +9,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Buried:
+class DeclaredDead:
     """A worker that was declared dead, and the rescue of its jobs."""
 
     worker: str
@@ -159,7 +159,7 @@ class BulkReport:
 
     action: Action
     chosen: int
-    fates: Mapping[ActionResult, int] = field(default_factory=dict)
+    counts: Mapping[ActionResult, int] = field(default_factory=dict)
     dry_run: bool = False
     by_id: Mapping[str, ActionResult] = field(default_factory=dict)
     """The result of each job, if the jobs were named."""
@@ -167,4 +167,4 @@ class BulkReport:
     @property
     def changed(self) -> int:
         """Jobs that the action changed, or would change."""
-        return sum(n for result, n in self.fates.items() if result.changes)
+        return sum(n for result, n in self.counts.items() if result.changes)

@@ -22,7 +22,7 @@ from .reserved import check_open_queue
 
 HELD: Final = "operator"
 """The reason of a job that an operator holds."""
-_NOT_MENDED_BY_HAND: Final = frozenset({"dependencies", "budget_exhausted", "quota", "route"})
+_NOT_UNBLOCKED_BY_HAND: Final = frozenset({"dependencies", "budget_exhausted", "quota", "route"})
 _S = JobState
 _R = ActionResult
 
@@ -33,7 +33,7 @@ Meaning: TypeAlias = Literal["done", "later", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class JobFacts:
     """The facts about a job on which an action depends."""
 
     id: str
@@ -123,10 +123,10 @@ class JobAction:
     """The action in a job's history, and on the page after an action on many."""
     preview: str
     """What happens to many jobs."""
-    decide: Callable[[Look, Order], ActionResult]
+    decide: Callable[[JobFacts, Order], ActionResult]
     """The result that it has for a job. SQL statements repeat this as their guards."""
     outcomes: Mapping[ActionResult, Outcome]
-    refusal: str | Callable[[Look], str]
+    refusal: str | Callable[[JobFacts], str]
     """The states in which it is allowed, and what to do otherwise."""
     parameters: tuple[Parameter, ...] = ()
     one_of: tuple[str, ...] = ()
@@ -178,12 +178,12 @@ class JobAction:
         """Return what a result means."""
         return self.outcomes.get(result) or _ANY[result]
 
-    def offered(self, job: Look) -> bool:
+    def offered(self, job: JobFacts) -> bool:
         """Return True if it makes sense for a job in its state."""
         result = self.decide(job, Order(self.verb))
         return result.changes and self.outcome(result).meaning == "done"
 
-    def refuses(self, job: Look) -> str:
+    def refuses(self, job: JobFacts) -> str:
         """Return why a job's state does not allow it."""
         state = f"{job.state} ({job.reason})" if job.reason else job.state
         why = self.refusal if isinstance(self.refusal, str) else self.refusal(job)
@@ -195,7 +195,7 @@ class JobAction:
         return {name: value for name, value in every if value is not None and value is not False}
 
 
-def decide(job: Look, order: Order) -> ActionResult:
+def decide(job: JobFacts, order: Order) -> ActionResult:
     """Return the result that an action would have for a job."""
     return ACTIONS[order.action].decide(job, order)
 
@@ -203,13 +203,13 @@ def decide(job: Look, order: Order) -> ActionResult:
 # -- the rules
 
 
-def _retry(job: Look, order: Order) -> ActionResult:
+def _retry(job: JobFacts, order: Order) -> ActionResult:
     if not job.state.is_terminal or job.generation >= MAX_GENERATION or job.cancelling:
         return _R.NOT_ALLOWED
     return _R.KEY_TAKEN if job.twin else _R.RETRIED
 
 
-def _not_retried(job: Look) -> str:
+def _not_retried(job: JobFacts) -> str:
     if not job.state.is_terminal:
         return "only a finished job can be retried; wait for its end, or cancel it first"
     if job.generation >= MAX_GENERATION:
@@ -217,7 +217,7 @@ def _not_retried(job: Look) -> str:
     return "its flow is being cancelled; retry it when that has ended"
 
 
-def _cancel(job: Look, order: Order) -> ActionResult:
+def _cancel(job: JobFacts, order: Order) -> ActionResult:
     if job.state.is_terminal:
         return _R.FINISHED
     if misfit := order.misfit(job.owner, job.epoch):
@@ -227,7 +227,7 @@ def _cancel(job: Look, order: Order) -> ActionResult:
     return _R.ALREADY if job.asked else _R.REQUESTED
 
 
-def _delete(job: Look, order: Order) -> ActionResult:
+def _delete(job: JobFacts, order: Order) -> ActionResult:
     if job.state is _S.RUNNING:
         return _R.REQUESTED
     if job.needed and job.state.is_terminal:
@@ -235,44 +235,44 @@ def _delete(job: Look, order: Order) -> ActionResult:
     return _R.CANCELLED if job.state is _S.SUSPENDED or job.needed else _R.DELETED
 
 
-def _run_now(job: Look, order: Order) -> ActionResult:
+def _run_now(job: JobFacts, order: Order) -> ActionResult:
     if job.state is _S.READY:
         return _R.DUE if job.due == 0 else _R.ALREADY_DUE
-    mended = job.state is _S.BLOCKED and job.reason not in _NOT_MENDED_BY_HAND
-    return _R.DUE if mended else _R.NOT_ALLOWED
+    unblocked = job.state is _S.BLOCKED and job.reason not in _NOT_UNBLOCKED_BY_HAND
+    return _R.DUE if unblocked else _R.NOT_ALLOWED
 
 
-def _reschedule(job: Look, order: Order) -> ActionResult:
+def _reschedule(job: JobFacts, order: Order) -> ActionResult:
     if job.state is not _S.READY and not _is_held(job):
         return _R.NOT_ALLOWED
     return _R.ALREADY if order.at == job.not_before else _R.RESCHEDULED
 
 
-def _set_priority(job: Look, order: Order) -> ActionResult:
+def _set_priority(job: JobFacts, order: Order) -> ActionResult:
     if job.state not in (_S.READY, _S.BLOCKED, _S.SUSPENDED):
         return _R.NOT_ALLOWED
     return _R.ALREADY if job.priority == order.priority else _R.CHANGED
 
 
-def _move(job: Look, order: Order) -> ActionResult:
+def _move(job: JobFacts, order: Order) -> ActionResult:
     if job.state not in (_S.READY, _S.BLOCKED):
         return _R.NOT_ALLOWED
     return _R.ALREADY if job.queue == order.queue else _R.MOVED
 
 
-def _hold(job: Look, order: Order) -> ActionResult:
+def _hold(job: JobFacts, order: Order) -> ActionResult:
     if _is_held(job):
         return _R.ALREADY
     return _R.HELD if job.state is _S.READY else _R.NOT_ALLOWED
 
 
-def _release(job: Look, order: Order) -> ActionResult:
+def _release(job: JobFacts, order: Order) -> ActionResult:
     if _is_held(job):
         return _R.RELEASED
     return _R.NOT_ALLOWED if job.state is _S.BLOCKED or job.state.is_terminal else _R.ALREADY
 
 
-def _revoke(job: Look, order: Order) -> ActionResult:
+def _revoke(job: JobFacts, order: Order) -> ActionResult:
     if job.state is not _S.RUNNING or job.owner is None:
         return _R.NO_ACTIVE_LEASE
     if misfit := order.misfit(job.owner, job.epoch):
@@ -280,15 +280,15 @@ def _revoke(job: Look, order: Order) -> ActionResult:
     return _R.CANCELLED if job.asked else _R.REVOKED
 
 
-def _grant(job: Look, order: Order) -> ActionResult:
+def _grant(job: JobFacts, order: Order) -> ActionResult:
     return _R.GRANTED if job.state in (_S.READY, _S.BLOCKED, _S.SUSPENDED) else _R.NOT_ALLOWED
 
 
-def _withdraw(job: Look, order: Order) -> ActionResult:
+def _withdraw(job: JobFacts, order: Order) -> ActionResult:
     return _R.WITHDRAWN if job.granted else _R.NOT_GRANTED
 
 
-def _is_held(job: Look) -> bool:
+def _is_held(job: JobFacts) -> bool:
     return job.state is _S.BLOCKED and job.reason == HELD
 
 

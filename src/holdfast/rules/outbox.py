@@ -50,7 +50,7 @@ def read_event(job: Claimed) -> OutboxEvent:
     )
 
 
-def fate(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
+def outcome_after(failure: Failure, job: Claimed, policy: RetryPolicy, *, now: int, u: float) -> Outcome:
     """Return the outcome for an entry that was not delivered. `u` in [0, 1) is the caller's randomness.
 
     A wait that the destination asked for is extended a little, by `u`, so that entries do not all come back at once.
@@ -92,31 +92,31 @@ Fates: TypeAlias = "list[tuple[R, Failure | None]]"
 def isolate(
     rows: Sequence[R], refusal: Failure, known: list[tuple[R, Failure | None]] | None = None
 ) -> Generator[R, Failure | None, list[tuple[R, Failure | None]]]:
-    """Yield the rows to send one at a time, receive the result of each, and return the fate of every row.
+    """Yield the rows to send one at a time, receive the result of each, and return the result of every row.
 
-    `refusal` is how the whole batch was refused. `known` collects the final fates, for a caller that stops early.
+    `refusal` is how the whole batch was refused. `known` collects the final results, for a caller that stops early.
     """
     if len(rows) == 1:
         return [(rows[0], refusal)]
-    fates = [] if known is None else known
+    results = [] if known is None else known
     held: list[tuple[R, Failure]] = []
     proven = False
     for n, row in enumerate(rows):
         failure = yield row
         if failure is None:
             proven = True
-            fates.append((row, None))
+            results.append((row, None))
         elif failure.kind is not FailureClass.PERMANENT:
             # It concerns the whole destination: no more rows are sent, and it applies to every remaining row.
-            return [*fates, *((held_row, failure) for held_row, _ in held), *((left, failure) for left in rows[n:])]
+            return [*results, *((held_row, failure) for held_row, _ in held), *((left, failure) for left in rows[n:])]
         elif proven:
-            fates.append((row, failure))
+            results.append((row, failure))
         else:
             held.append((row, failure))
         if proven and held:
-            fates.extend(held)
+            results.extend(held)
             held = []
-    return [*fates, *((row, _as_transient(failure)) for row, failure in held)]
+    return [*results, *((row, _as_transient(failure)) for row, failure in held)]
 
 
 def _as_transient(failure: Failure) -> Failure:

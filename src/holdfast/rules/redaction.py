@@ -14,7 +14,7 @@ HIDDEN: Final = "[redacted]"
 LOGGERS: Final = tuple(
     f"holdfast{part}"
     for part in (
-        "", ".access", ".bell", ".budgets", ".cli", ".jobs", ".metrics", ".storage", ".streams", ".web",
+        "", ".access", ".wakeups", ".budgets", ".cli", ".jobs", ".metrics", ".storage", ".streams", ".web",
         ".webhooks", ".worker",
     )
 )  # fmt: skip

@@ -56,7 +56,7 @@ class Told:
     """The errors of its runs, by epoch."""
 
 
-def hears(endpoint: Endpoint, event: Event) -> bool:
+def receives(endpoint: Endpoint, event: Event) -> bool:
     """Return whether an endpoint is notified of an event. Deliveries cause no notifications: that would never end."""
     if event.task == TASK or endpoint.tenant not in ("", event.tenant):
         return False
@@ -257,7 +257,7 @@ _Shelf = tuple[list[Endpoint], dict[str, list[Endpoint]]]
 
 
 class Audience:
-    """Finds the endpoints of each event, those for which `hears` is true."""
+    """Finds the endpoints of each event, those for which `receives` is true."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._called: Final[dict[str, Endpoint]] = {}
@@ -279,7 +279,7 @@ class Audience:
             found |= {one.id: one for one in plain}
             found |= {one.id: one for tag in event.tags for one in tagged.get(tag, ())}
         named = (self._called.get(tag) for tag in event.tags)
-        found |= {one.id: one for one in named if one is not None and hears(one, event)}
+        found |= {one.id: one for one in named if one is not None and receives(one, event)}
         return list(found.values())
 
     def _shelf(self, tenant: str, kind: str) -> _Shelf:

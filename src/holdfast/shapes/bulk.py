@@ -16,7 +16,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One job's own fate."""
+    """One job's own outcome."""
 
     id: str
     outcome: ActionResult
@@ -29,7 +29,7 @@ class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     chosen: int
     changed: int
-    fates: dict[ActionResult, int]
+    counts: dict[ActionResult, int]
     results: list[Result]
 
 
@@ -46,6 +46,6 @@ def of_report(report: Report) -> BulkReport:
         dry_run=report.dry_run,
         chosen=report.chosen,
         changed=report.changed,
-        fates=dict(report.fates),
-        results=[Result(id=job_id, outcome=fate) for job_id, fate in report.by_id.items()],
+        counts=dict(report.counts),
+        results=[Result(id=job_id, outcome=outcome) for job_id, outcome in report.by_id.items()],
     )

@@ -20,7 +20,7 @@ class Listener:
 
     def renew(self) -> None:
         """Renew after a fork: the lock may be held, and the waiting threads exist only in the parent."""
-        # Re-entrant, because a signal handler may ring while its thread is about to wait.
+        # Re-entrant, because a signal handler may notify while its thread is about to wait.
         self._lock = threading.RLock()
         self._wakers: list[Callable[[], Any]] = []
 
@@ -56,7 +56,7 @@ class Listener:
             self._withdraw(wake)
         return self._take()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         with self._lock:
             self._permit = True
             wakers, self._wakers = self._wakers, []
@@ -65,7 +65,7 @@ class Listener:
 
     def close(self) -> None:
         self._forget(self)
-        self.ring()  # end its waits
+        self.notify()  # end its waits
 
     def _take_or_register(self, wake: Callable[[], Any]) -> bool:
         with self._lock:
@@ -108,19 +108,19 @@ class Listeners:
             self._listeners = (*self._listeners, listener)
         return listener
 
-    def ring(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         for listener in self._listeners:
             if not listener.topics.isdisjoint(topics):
-                listener.ring()
+                listener.notify()
 
-    def ring_if(self, is_rung: Callable[[str], bool]) -> None:
+    def notify_if(self, is_notified: Callable[[str], bool]) -> None:
         for listener in self._listeners:
-            if any(map(is_rung, listener.topics)):
-                listener.ring()
+            if any(map(is_notified, listener.topics)):
+                listener.notify()
 
-    def ring_all(self) -> None:
+    def notify_all(self) -> None:
         for listener in self._listeners:
-            listener.ring()
+            listener.notify()
 
     def _forget(self, listener: Listener) -> None:
         with self._lock:

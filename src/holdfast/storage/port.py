@@ -75,7 +75,7 @@ class Tx(Protocol):
         """Store rows of values as they are, in the order of the statement's columns. A conflict is an error."""
         ...
 
-    def ring(self, topic: str) -> None:
+    def notify(self, topic: str) -> None:
         """Wake the listeners of `topic` once the transaction has committed. A hint, never the truth."""
         ...
 
@@ -120,14 +120,14 @@ class ListOp(msgspec.Struct, Generic[Item, T], frozen=True):
         return len(self.items) == 1
 
 
-class Bell(Protocol):
+class Wakeups(Protocol):
     """Wake-ups by topic, with permits: one that comes while no listener waits is kept for the next wait."""
 
     def listen(self, topics: Collection[str]) -> Listener:
         """Subscribe to `topics`. Wake-ups from now on are kept until the listener waits."""
         ...
 
-    def ring(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         """Wake the listeners of `topics` in this process."""
         ...
 
@@ -143,7 +143,7 @@ class Listener(Protocol):
         """The async version of `wait`."""
         ...
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake its current waiter, or the next one."""
         ...
 
@@ -176,7 +176,7 @@ class Store(Protocol):
         ...
 
     @property
-    def bell(self) -> Bell: ...
+    def wakeups(self) -> Wakeups: ...
 
     @property
     def outage(self) -> Outage:

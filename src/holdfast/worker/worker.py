@@ -280,7 +280,7 @@ class Worker:
         self.deadlines.after(self.lease.check(), self._watch_lease)
 
     async def _listen_for_cancels(self) -> None:
-        listener = self._store.bell.listen(["cancel"])
+        listener = self._store.wakeups.listen(["cancel"])
         try:
             while True:
                 if await listener.await_ring(60.0) and self.runner.runs:

@@ -157,8 +157,8 @@ class BreakingTx:
         self._reach()
         await self._tx.copy(*args)
 
-    def ring(self, topic: str) -> None:
-        self._tx.ring(topic)
+    def notify(self, topic: str) -> None:
+        self._tx.notify(topic)
 
 
 def _told(kind: str) -> StorageUnavailable:

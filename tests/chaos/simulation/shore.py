@@ -31,7 +31,7 @@ class Shore:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._world = node.world
-        self.bell = Listeners()
+        self.wakeups = Listeners()
         self.blobs = node.world.sea.blobs
         self.outage = Outage()
 
@@ -86,7 +86,7 @@ class Shore:
             fault.before()
         answer = call(replace(op, run=_observed(op.run, rung, fault)))
         if rung:
-            self._world.ring(rung)
+            self._world.notify(rung)
         if fault is not None:
             fault.after()
         return answer

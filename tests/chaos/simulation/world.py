@@ -68,13 +68,13 @@ class World:
         """The clock of the database."""
         return _BEGAN + self._step + round(self.loop.time() * SECOND)
 
-    def ring(self, topics: set[str]) -> None:
+    def notify(self, topics: set[str]) -> None:
         """Tell each node, unless it does not hear it."""
         for node in self.nodes:
             heard = not node.is_dead and not self.nemesis.happens(self.nemesis.weather.deaf)
-            if heard and any(not listener.topics.isdisjoint(topics) for listener in node.store.bell._listeners):
+            if heard and any(not listener.topics.isdisjoint(topics) for listener in node.store.wakeups._listeners):
                 wait = self.nemesis.latency()
-                self.loop.call_later(wait, node.store.bell.ring, topics, context=node.main.context.copy())
+                self.loop.call_later(wait, node.store.wakeups.notify, topics, context=node.main.context.copy())
 
     # -- life
 

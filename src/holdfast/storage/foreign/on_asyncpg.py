@@ -58,7 +58,7 @@ class AsyncpgTx(Lasting):
         table, columns = copied(statement.postgres)
         await self._connection.copy_records_to_table(table, columns=columns, records=rows)
 
-    def ring(self, topic: str) -> None:
+    def notify(self, topic: str) -> None:
         self.topics.add(topic)
 
     async def _fetch(self, statement: Statement, params: Mapping[str, Any]) -> list[Row]:

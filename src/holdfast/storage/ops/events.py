@@ -55,14 +55,14 @@ async def started(tx: Tx, owner: str, jobs: Sequence[Claimed]) -> None:
 async def copied(tx: Tx, ids: Sequence[str]) -> None:
     """Record jobs that were stored by `copy`."""
     await tx.one(sql.tell_copied, ids=_encode(ids).decode())
-    tx.ring(TOPIC)
+    tx.notify(TOPIC)
 
 
 async def asked(tx: Tx, ids: Sequence[str]) -> None:
     """Record new jobs that request events, unless their queues record all events."""
     if ids:
         await tx.one(sql.tell_asked, ids=_encode(ids).decode())
-        tx.ring(TOPIC)
+        tx.notify(TOPIC)
 
 
 async def stages(tx: Tx, job_id: str, run: str, stages: Sequence[str]) -> None:
@@ -73,7 +73,7 @@ async def stages(tx: Tx, job_id: str, run: str, stages: Sequence[str]) -> None:
         if stage != before:
             await tx.one(sql.tell_stage, job_id=job_id, stage=stage, before=before)
             before = stage
-    tx.ring(TOPIC)
+    tx.notify(TOPIC)
 
 
 async def hear_or_ignore(tx: Tx) -> None:
@@ -98,7 +98,7 @@ async def relay(tx: Tx) -> int:
         row = await tx.one(sql.relay_events, n=MOVED_AT_ONCE)
     if row is None or not row[0]:
         return 0
-    tx.ring(TOPIC)
+    tx.notify(TOPIC)
     return int(row[0])
 
 
@@ -150,4 +150,4 @@ async def _put(tx: Tx, by_queue: Mapping[str, Sequence[_Facts]], level: str) -> 
         ]
         if facts:
             await tx.one(sql.put_events, queue="", body=_encode(facts).decode(), level="outcomes")
-    tx.ring(TOPIC)
+    tx.notify(TOPIC)

@@ -36,7 +36,7 @@ async def change_queue(
     if "events" in changes:
         await hear_or_ignore(tx)
     # Its workers poll again: they may claim now, or its jobs have other defaults.
-    tx.ring(f"queue:{name}")
+    tx.notify(f"queue:{name}")
     return after
 
 
@@ -53,7 +53,7 @@ async def tasks_of(tx: Tx, queue: str) -> list[str]:
 
 async def notify(tx: Tx, queue: str) -> None:
     """Wake the workers that wait for jobs of a queue."""
-    tx.ring(f"queue:{queue}")
+    tx.notify(f"queue:{queue}")
 
 
 async def list_queues(tx: Tx) -> list[QueueSettings]:

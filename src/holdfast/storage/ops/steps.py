@@ -102,7 +102,7 @@ async def fork(tx: Tx, job_id: str, from_step: str, new_id: str, created_by: str
     await tx.one(sql.fork_steps, id=job_id, fork=new_id, position=cut.position)
     await tx.one(sql.fork_artifacts, id=job_id, fork=new_id)
     await tx.one(sql.fork_values, id=job_id, fork=new_id)
-    tx.ring(f"queue:{job.queue}")
+    tx.notify(f"queue:{job.queue}")
     return new_id
 
 

@@ -73,7 +73,7 @@ _RULES: Final[dict[str, Statement]] = {
     "a job's end is complete": sql.incomplete_ends,
     "no job has more attempts than it may": sql.attempts_beyond,
     "every attempt is of an earlier run": sql.attempts_ahead,
-    "a live job holds its dedupe key": sql.keys_let_go,
+    "a live job holds its dedupe key": sql.unheld_keys,
     "every tick has a job of its own": sql.repeated_ticks,
 }
 

@@ -64,7 +64,7 @@ async def _extend(tx: Tx, batch: Batch, head: Head, rows: list[Row], moves: list
     if batch.stages:
         await events.stages(tx, batch.job_id, _run(batch), batch.stages)
     moves.append(await _moved(tx, batch, head, place, size, rows))
-    tx.ring(f"stream:{batch.job_id}")
+    tx.notify(f"stream:{batch.job_id}")
     return Appended(place.seq, place.live, refused=len(durable) - taken)
 
 
@@ -149,7 +149,7 @@ async def summarize(tx: Tx, owner: str, job_id: str, epoch: int, patch: dict[str
     after = Summary(merged(before.document, patch), before.version + 1)
     document = encode(after.document, what="the summary")
     await tx.one(sql.put_summary, job_id=job_id, document=document, version=after.version)
-    tx.ring(f"stream:{job_id}")
+    tx.notify(f"stream:{job_id}")
     return after
 
 

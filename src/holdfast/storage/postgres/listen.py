@@ -21,7 +21,7 @@ from .deadlines import Deadlines
 _CHECK_SECONDS: Final = 30.0
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
-_log = logging.getLogger("holdfast.bell")
+_log = logging.getLogger("holdfast.wakeups")
 
 
 class ListenThread:

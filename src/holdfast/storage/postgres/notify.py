@@ -29,7 +29,7 @@ _IDLE_SECONDS: Final = 30.0
 _FLUSH_SECONDS: Final = 1.0
 # A payload may have 7,999 bytes.
 _MAX_PAYLOAD: Final = 7_500
-_log = logging.getLogger("holdfast.bell")
+_log = logging.getLogger("holdfast.wakeups")
 
 
 class NotifyThread:

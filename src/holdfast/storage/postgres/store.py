@@ -31,7 +31,7 @@ from .merge import AsyncMerger, Merger
 from .place import PLACE, BorrowedPlaces
 from .pool import Pool, closed_error
 from .runner import READ, WRITE, AnyOp, Bounds, Done, Runner
-from .wakeups import PgBell
+from .wakeups import PgWakeups
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -82,11 +82,11 @@ class PostgresStore:
         self.outage: Final = Outage()
         self.timings: Final = Timings()
         self._deadlines = Deadlines(limit)
-        self._bell = PgBell(self._address, self._listen_address, notify=notify, deadlines=self._deadlines)
+        self._wakeups = PgWakeups(self._address, self._listen_address, notify=notify, deadlines=self._deadlines)
         self._host = Host(
             "postgres",
             self._clock,
-            self._bell.announce,
+            self._wakeups.announce,
             notify,
             places=BorrowedPlaces(lambda: self._runner.run(PLACE, READ).answer),
         )
@@ -94,8 +94,8 @@ class PostgresStore:
         forking.renew_after_fork(self)
 
     @property
-    def bell(self) -> PgBell:
-        return self._bell
+    def wakeups(self) -> PgWakeups:
+        return self._wakeups
 
     @property
     def writes_waiting(self) -> int:
@@ -113,7 +113,7 @@ class PostgresStore:
     def _write(self, op: AnyOp[T], until: float | None = None) -> T:
         done = self._written(self._runner, op, until)
         if done.topics:
-            self._bell.announce(done.topics)
+            self._wakeups.announce(done.topics)
         return done.answer
 
     @atimed
@@ -126,7 +126,7 @@ class PostgresStore:
         until = lane.runner.until(op) if until is None else until
         done = await lane.threads.run(partial(self._written, lane.runner, op, until))
         if done.topics:
-            self._bell.announce(done.topics)
+            self._wakeups.announce(done.topics)
         return done.answer
 
     @timed
@@ -187,7 +187,7 @@ class PostgresStore:
 
     def close(self) -> None:
         self._closed = True
-        self._bell.close()
+        self._wakeups.close()
         self._pool.close()
         for lane in self._lanes.values():
             lane.close()
@@ -196,9 +196,9 @@ class PostgresStore:
     def renew_after_fork(self) -> None:
         """Renew everything: the child uses no inherited connection, thread or lock."""
         forking.park((self._pool, self._lanes, self._merger))
-        forking.park(self._bell.threads())
+        forking.park(self._wakeups.threads())
         self._deadlines.renew()
-        self._bell.renew()
+        self._wakeups.renew()
         self._open()
         if self._closed:
             self._pool.close()

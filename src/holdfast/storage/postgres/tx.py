@@ -46,7 +46,7 @@ class _Script(Generic[C]):
     def files(self) -> None:
         """None: large values are in the database itself."""
 
-    def ring(self, topic: str) -> None:
+    def notify(self, topic: str) -> None:
         self.topics.add(topic)
 
     def _text(self, statement: Statement, params: dict[str, Any]) -> LiteralString:

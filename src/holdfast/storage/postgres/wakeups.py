@@ -19,7 +19,7 @@ from .notify import NotifyThread
 CHANNEL: Final = "holdfast"
 
 
-class PgBell:
+class PgWakeups:
     """Wake-ups for one store. Threads start with the first listener or wake-up, and end with `close`."""
 
     def __init__(self, address: Address, listen_address: Address, *, notify: bool, deadlines: Deadlines) -> None:
@@ -44,12 +44,12 @@ class PgBell:
             self._listener.ensure_running()
         return listener
 
-    def ring(self, topics: Collection[str]) -> None:
-        self._listeners.ring(topics)
+    def notify(self, topics: Collection[str]) -> None:
+        self._listeners.notify(topics)
 
     def announce(self, topics: Collection[str]) -> None:
         """Wake the listeners of this process now, and those of others by the next NOTIFY."""
-        self._listeners.ring(topics)
+        self._listeners.notify(topics)
         if self._notifier is not None:
             self._notifier.send(topics)
 
@@ -70,7 +70,7 @@ class PgBell:
 
     def _on_notify(self, payload: str | None, sender: int) -> None:
         if payload is None:
-            self._listeners.ring_all()
+            self._listeners.notify_all()
         elif self._notifier is None or sender != self._notifier.backend_pid:
             # Topics that this process sent itself have woken its listeners already.
-            self._listeners.ring(payload.split("\n"))
+            self._listeners.notify(payload.split("\n"))

@@ -62,7 +62,7 @@ class Notices:
         with self._lock:
             return self._opened() is not None
 
-    def ring(self, topics: Collection[str]) -> None:
+    def notify(self, topics: Collection[str]) -> None:
         """Notify other processes of topics. For this process, the file then counts as unchanged."""
         self._write(map(slot_of, topics))
 

@@ -38,7 +38,7 @@ from .holder import caller_holds_lock
 from .location import inspect, locate
 from .notices import BORROWED, Notices
 from .session import Session, Settings
-from .wakeups import SqliteBell
+from .wakeups import SqliteWakeups
 from .watch import Watch
 from .work import SUSPICIOUS, Contended, Work, give_up, held_too_long, self_locked, time_left
 
@@ -92,7 +92,7 @@ class SqliteStore:
         self._combiner: Combiner[Work] = Combiner(self._commit, room=room, told=self._notify_listeners)
         self._notices = Notices(path)
         self._watch = Watch(self._look, self._movements, self._notices, path and f"{path}-wal")
-        self._bell = SqliteBell(self._watch)
+        self._wakeups = SqliteWakeups(self._watch)
         self._blobs: Blobs = files_of(self._settings.location) or TableBlobs()
         self._host = Host("sqlite", self._settings.clock, self._announce, run_on_sqlite=self._run_lent)
         renew_after_fork(self)
@@ -100,8 +100,8 @@ class SqliteStore:
             leave_before_fork(self)
 
     @property
-    def bell(self) -> SqliteBell:
-        return self._bell
+    def wakeups(self) -> SqliteWakeups:
+        return self._wakeups
 
     @property
     def blobs(self) -> Blobs:
@@ -207,7 +207,7 @@ class SqliteStore:
     def after_fork_in_parent(self) -> None:
         self._while_away.close()
         # Commits of other processes since then are not known to be new.
-        self._bell.ring_all()
+        self._wakeups.notify_all()
 
     def renew_after_fork(self) -> None:
         """Drop what the parent opened: it is neither used nor closed here."""
@@ -388,10 +388,10 @@ class SqliteStore:
             session.note(changes)
         if topics:
             self._announce(topics)
-        if self._bell.has_listeners:
+        if self._wakeups.has_listeners:
             self._check_notices()
             if self._watch.expects_strangers and self._strangers_wrote(session):
-                self._bell.ring_all()
+                self._wakeups.notify_all()
 
     def _strangers_wrote(self, session: Session) -> bool:
         try:
@@ -404,13 +404,13 @@ class SqliteStore:
         slots = self._notices.changed() or set()
         if BORROWED in slots:
             self._watch.expect_strangers()
-        self._bell.ring_slots(slots)
+        self._wakeups.notify_slots(slots)
         return bool(slots)
 
     def _announce(self, topics: Collection[str]) -> None:
         """Notify listeners, here and in other processes, after a committed transaction."""
-        self._bell.ring(topics)
-        self._notices.ring(topics)
+        self._wakeups.notify(topics)
+        self._notices.notify(topics)
 
     def _look(self) -> bool:
         """Wake listeners if other processes notified topics or, where it matters, committed; return whether so."""
@@ -423,7 +423,7 @@ class SqliteStore:
             wrote = session.writer.strangers_wrote()
         self._watch.note_check(announcements, wrote=wrote)
         if wrote:
-            self._bell.ring_all()
+            self._wakeups.notify_all()
         return wrote or notified
 
     def _movements(self) -> int:

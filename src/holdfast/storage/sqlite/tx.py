@@ -56,7 +56,7 @@ class SqliteTx(msgspec.Struct, eq=False):
     async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
         self._store_many(statement, copied(statement.sqlite)[1], rows, {})
 
-    def ring(self, topic: str) -> None:
+    def notify(self, topic: str) -> None:
         self.topics.add(topic)
 
     def _rows(self, statement: Statement, params: dict[str, Value]) -> list[Row]:

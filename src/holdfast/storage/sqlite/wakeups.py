@@ -13,7 +13,7 @@ from .notices import slot_of
 from .watch import Watch
 
 
-class SqliteBell:
+class SqliteWakeups:
     """The process's listeners. The watch checks for commits of others while one of them waits."""
 
     def __init__(self, watch: Watch) -> None:
@@ -32,15 +32,15 @@ class SqliteBell:
     def listen(self, topics: Collection[str]) -> WatchingListener:
         return WatchingListener(self._listeners.listen(topics), self._watch)
 
-    def ring(self, topics: Collection[str]) -> None:
-        self._listeners.ring(topics)
+    def notify(self, topics: Collection[str]) -> None:
+        self._listeners.notify(topics)
 
-    def ring_slots(self, slots: Collection[int]) -> None:
+    def notify_slots(self, slots: Collection[int]) -> None:
         """Wake the listeners of topics that other processes notified."""
-        self._listeners.ring_if(lambda topic: slot_of(topic) in slots)
+        self._listeners.notify_if(lambda topic: slot_of(topic) in slots)
 
-    def ring_all(self) -> None:
-        self._listeners.ring_all()
+    def notify_all(self) -> None:
+        self._listeners.notify_all()
 
 
 class WatchingListener:
@@ -58,8 +58,8 @@ class WatchingListener:
         with self._watch.attended():
             return await self._listener.await_ring(timeout)
 
-    def ring(self) -> None:
-        self._listener.ring()
+    def notify(self) -> None:
+        self._listener.notify()
 
     def close(self) -> None:
         self._listener.close()

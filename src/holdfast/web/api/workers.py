@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from ...errors import NotFound
-from ...model.actions import Buried
+from ...model.actions import DeclaredDead
 from ...model.workers import WorkerInfo
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -41,6 +41,6 @@ async def get_worker(call: Call, worker_id: Name) -> WorkerInfo:
 
 
 @group.post("/workers/{worker_id}/dead", needs="operate")
-async def mark_worker_dead(call: Call, worker_id: Name, body: Death) -> Buried:
+async def mark_worker_dead(call: Call, worker_id: Name, body: Death) -> DeclaredDead:
     """Mark a worker dead: its jobs are rescued now, and its process stops them if it is still running."""
     return await call.whole(_WHAT).workers.amark_dead(worker_id, body.reason, actor=call.actor)

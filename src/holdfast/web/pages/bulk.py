@@ -195,7 +195,7 @@ class Undo:
 def lines_of(report: BulkReport) -> list[tuple[int, str, bool]]:
     """Return the number of jobs per outcome with its text, and whether it is a change; changes first."""
     record = ACTIONS[report.action]
-    lines = [(n, record.outcome(result).of(n), result.changes) for result, n in report.fates.items() if n]
+    lines = [(n, record.outcome(result).of(n), result.changes) for result, n in report.counts.items() if n]
     return sorted(lines, key=lambda line: (not line[2], -line[0]))
 
 

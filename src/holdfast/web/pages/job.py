@@ -19,7 +19,7 @@ from ...model.jobs import Attempt, JobRecord, JobState
 from ...model.steps import StepInfo
 from ...model.streams import Frame
 from ...model.values import decoded, in_brief, is_reference, micros_of
-from ...rules.actions import ACTIONS, HELD, Confirm, JobAction, Look, Parameter
+from ...rules.actions import ACTIONS, HELD, Confirm, JobAction, JobFacts, Parameter
 from ...rules.explain import Explanation
 from ...shapes.jobs import error_line, error_of
 from ..search.meaning import fingerprint_of, tags_of, took
@@ -198,7 +198,7 @@ class Acts:
 
 def acts_of(job: JobRecord) -> Acts:
     """Return the actions that make sense now. The state may change before one is performed; the page then says so."""
-    look = Look(
+    look = JobFacts(
         job.id, job.state, job.queue, 0, job.due, job.reason, job.generation, None, False,
         priority=job.priority, owner=job.owner, epoch=job.epoch, not_before=job.not_before,
     )  # fmt: skip

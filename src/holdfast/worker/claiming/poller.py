@@ -53,7 +53,7 @@ class WorkPoller:
 
     def listen(self) -> None:
         """Hear wake-ups from now on. Call it before the first poll: a job enqueued after that causes a wake-up."""
-        self._listener = self._store.bell.listen([f"queue:{queue}" for queue in self._routes.queues])
+        self._listener = self._store.wakeups.listen([f"queue:{queue}" for queue in self._routes.queues])
 
     async def run(self, is_over: Callable[[], bool]) -> None:
         await asyncio.gather(self._listen(is_over), self._watch(is_over))

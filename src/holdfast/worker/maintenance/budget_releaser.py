@@ -42,7 +42,7 @@ class BudgetReleaser:
         # Read first: a needless write would take the lock of a SQLite file from other writers.
         ids = await self._store.aread(Op(lambda tx: shortages.who_fits(tx, key)))
         if ids:
-            await self._store.awrite(Op(lambda tx: shortages.let_go(tx, ids)))
+            await self._store.awrite(Op(lambda tx: shortages.release_waiting(tx, ids)))
 
     async def _each(self, key: str, work: Callable[[str], Awaitable[None]]) -> None:
         """Process one key; log its error, so that the others do not wait for it."""

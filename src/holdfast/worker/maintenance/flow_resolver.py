@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ...storage.ops.flows import dependency_resolution, edges, endings, flow_control
 from ...storage.port import Op, Store, Tx
-from .service import wake_on_ring
+from .service import wake_on_topics
 
 _LEVELS: Final = 20
 """Levels of a cascade per transaction."""
@@ -44,7 +44,7 @@ class Resolver:
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when an operation has left something."""
-        await wake_on_ring(self._store.bell, [edges.HOPS], wake)
+        await wake_on_topics(self._store.wakeups, [edges.HOPS], wake)
 
     async def _cancel(self) -> None:
         for flow_id in await self._store.aread(Op(flow_control.cancelling, single=True)):

@@ -16,7 +16,7 @@ from ...clock import SECOND, Clock
 from ...errors import HoldfastError
 from ...storage.ops.workers import workers
 from ...storage.port import Op, Store
-from .service import wake_on_ring
+from .service import wake_on_topics
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -61,7 +61,7 @@ class Leader:
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when a leader resigns."""
-        await wake_on_ring(self._store.bell, [workers.RESIGNED], wake)
+        await wake_on_topics(self._store.wakeups, [workers.RESIGNED], wake)
 
     async def run_once(self) -> float | None:
         """Renew own roles and take free ones. If others hold all, return the seconds until the first lease ends."""

@@ -17,7 +17,7 @@ from ...rules.redaction import redact
 from ...storage.ops.jobs import queries
 from ...storage.ops.schedules import firing, schedules
 from ...storage.port import Op, Store
-from .service import wake_on_ring
+from .service import wake_on_topics
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -66,7 +66,7 @@ class Scheduler:
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Wake at once when a schedule was created or changed."""
-        await wake_on_ring(self._store.bell, ["schedules"], wake)
+        await wake_on_topics(self._store.wakeups, ["schedules"], wake)
 
     async def _fire_all(self, launched_at: int) -> float:
         looked_at, page = await self._store.aread(Op(firing.due_schedules))

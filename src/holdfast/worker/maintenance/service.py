@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ...storage.outage import Outage
-from ...storage.port import Bell
+from ...storage.port import Wakeups
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -158,9 +158,9 @@ async def sleep_or_wake(seconds: float, wake: asyncio.Event) -> None:
         return
 
 
-async def wake_on_ring(bell: Bell, topics: Collection[str], wake: Callable[[], None]) -> None:
+async def wake_on_topics(wakeups: Wakeups, topics: Collection[str], wake: Callable[[], None]) -> None:
     """Call `wake` at every wake-up for one of the topics, until cancelled."""
-    listener = bell.listen(topics)
+    listener = wakeups.listen(topics)
     try:
         while True:
             if await listener.await_ring(60.0):

@@ -15,7 +15,7 @@ from ...storage.ops import events
 from ...storage.ops.webhooks import fanout
 from ...storage.ops.webhooks.endpoints import TOPIC
 from ...storage.port import Op, Store
-from .service import wake_on_ring
+from .service import wake_on_topics
 
 logger: Final = logging.getLogger("holdfast.webhooks")
 
@@ -86,7 +86,7 @@ class Fanout:
 
     async def listen(self, wake: Callable[[], None]) -> None:
         """Wake when an event was written, or an endpoint created."""
-        await wake_on_ring(self._store.bell, [events.TOPIC, "finished", TOPIC], wake)
+        await wake_on_topics(self._store.wakeups, [events.TOPIC, "finished", TOPIC], wake)
 
     def _log(self, passed: fanout.Passed) -> None:
         if passed.unreadable:

@@ -19,7 +19,7 @@ from ...model.routing import Route
 from ...outcomes import DeliveryFailed, JobOutcome, Rejected
 from ...rules import answers
 from ...rules.failure import Failure, FailureClass, classify, error_json, error_text
-from ...rules.outbox import STRIKES, fate, is_strike, isolate, next_look, read_event
+from ...rules.outbox import STRIKES, is_strike, isolate, next_look, outcome_after, read_event
 from ...tasks.destinations import Destination
 from ..running.threads import ThreadPool
 
@@ -64,16 +64,16 @@ class BatchDelivery:
         events, outcomes = self._sort(jobs)
         self.parks = False
         if events:
-            answer, fates = await self._send(events, known)
-            self._learn(answer, fates)
-            outcomes += self._outcomes([job for job in jobs if job.id in fates], fates)
+            answer, failures = await self._send(events, known)
+            self._learn(answer, failures)
+            outcomes += self._outcomes([job for job in jobs if job.id in failures], failures)
         return outcomes
 
     def cut_short(self, jobs: Sequence[Claimed], known: Known, others: Outcome) -> Outcomes:
         """Return the outcomes of a batch that was stopped: `others` for entries without an answer."""
-        fates = {event.job: failure for event, failure in known}
-        answered = self._outcomes([job for job in jobs if job.id in fates], fates)
-        return [*answered, *((job, others) for job in jobs if job.id not in fates)]
+        failures = {event.job: failure for event, failure in known}
+        answered = self._outcomes([job for job in jobs if job.id in failures], failures)
+        return [*answered, *((job, others) for job in jobs if job.id not in failures)]
 
     def give_up(self, work: asyncio.Task[Any]) -> None:
         """Cancel a delivery without waiting for it. A reference is kept until it ends."""
@@ -138,16 +138,16 @@ class BatchDelivery:
             logger.exception("the gate of %r failed for event %s; it waits", self._destination.short, event.id)
             return False
 
-    def _outcomes(self, jobs: Sequence[Claimed], fates: Mapping[str, Failure | None]) -> Outcomes:
+    def _outcomes(self, jobs: Sequence[Claimed], failures: Mapping[str, Failure | None]) -> Outcomes:
         policy, now = self._destination.policy, self._clock.now()
         decided: Outcomes = []
         cooled = False
         for job in jobs:
-            failure = fates[job.id]
+            failure = failures[job.id]
             if failure is None:
                 decided.append((job, _DELIVERED))
                 continue
-            outcome = fate(failure, job, policy, now=now, u=self._random())
+            outcome = outcome_after(failure, job, policy, now=now, u=self._random())
             if isinstance(outcome, Throttled):
                 # The limit would apply to the next batch too: one entry's outcome pauses all relays.
                 outcome = Throttled(outcome.delay, outcome.error, cools=not cooled)
@@ -156,10 +156,10 @@ class BatchDelivery:
             decided.append((job, outcome))
         return decided
 
-    def _learn(self, answer: Answer, fates: Mapping[str, Failure | None]) -> None:
+    def _learn(self, answer: Answer, failures: Mapping[str, Failure | None]) -> None:
         """Pause deliveries after repeated failures that concern the whole destination."""
         shared = answer if isinstance(answer, Failure) else None
-        if shared is None or any(failure is None for failure in fates.values()):
+        if shared is None or any(failure is None for failure in failures.values()):
             self.strikes = 0
         elif is_strike(shared):
             self.strikes += 1

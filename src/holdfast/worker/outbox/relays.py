@@ -102,7 +102,7 @@ class Relays:
         return outcomes
 
     async def _listen(self) -> None:
-        listener = self._store.bell.listen([f"queue:{relay.queue}" for relay in self.all])
+        listener = self._store.wakeups.listen([f"queue:{relay.queue}" for relay in self.all])
         try:
             while True:
                 if await listener.await_ring(_LONGEST_SILENCE):
@@ -147,7 +147,7 @@ class Relays:
             if relay.destination.wants.ordered and await self._store.aread(
                 Op(lambda tx, queue=queue: entries.order_stalls(tx, queue))  # type: ignore[misc]
             ):
-                await self._store.awrite(Op(lambda tx, queue=queue, n=n: entries.mend_order(tx, queue, n)))  # type: ignore[misc]
+                await self._store.awrite(Op(lambda tx, queue=queue, n=n: entries.repair_order(tx, queue, n)))  # type: ignore[misc]
 
     def _patience(self, due: int | None) -> float:
         poll = self._poll * (0.75 + 0.5 * self._random())

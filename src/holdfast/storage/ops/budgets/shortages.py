@@ -50,7 +50,7 @@ async def wake(tx: Tx, keys: Collection[str]) -> int:
     short = [row[0] for row in await tx.all(sql.keys_with_shortage, keys=json.dumps(sorted(keys)))]
     count = 0
     for key in sorted(short):
-        count += await let_go(tx, await who_fits(tx, key, n=_FIRST))
+        count += await release_waiting(tx, await who_fits(tx, key, n=_FIRST))
     return count
 
 
@@ -73,7 +73,7 @@ async def who_fits(tx: Tx, key: str, *, n: int = _MANY) -> list[str]:
     return [row[0] for row in rows]
 
 
-async def let_go(tx: Tx, ids: Sequence[str]) -> int:
+async def release_waiting(tx: Tx, ids: Sequence[str]) -> int:
     """Make blocked jobs ready; return how many."""
     if not ids:
         return 0
@@ -81,7 +81,7 @@ async def let_go(tx: Tx, ids: Sequence[str]) -> int:
     if rows:
         await tx.one(sql.drop_shortages, ids=json.dumps([row[0] for row in rows]))
     for queue in {row[1] for row in rows}:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     return len(rows)
 
 

@@ -79,7 +79,7 @@ async def resolve_page(tx: Tx, rounds: int = 1) -> int:
         if not rows or done >= PAGE:
             break
     if done:
-        tx.ring("finished")
+        tx.notify("finished")
     return done
 
 
@@ -102,7 +102,7 @@ async def sweep(tx: Tx) -> bool:
     if rest:
         ended = await tx.all(sql.cancel_members, ids=as_list(rest), scope=2, reason="not_needed")
         if await tx.all(sql.ask_members, ids=as_list(rest), reason="not_needed"):
-            tx.ring("cancel")
+            tx.notify("cancel")
         await resolve(tx, [id for (id,) in ended])
     if len(rest) < PAGE:
         await tx.one(sql.end_sweep, id=row[0])
@@ -126,7 +126,7 @@ async def _notify(tx: Tx, ended: Sequence[Hop], *, cancelled: bool) -> None:
         # More jobs may wait for them: later transactions resolve the rest, and the flow does not end before.
         rows: list[Params] = [{"job_id": hop.job_id, "state": hop.state, "flow": hop.flow} for hop in ended]
         await tx.each(sql.put_hop, rows)
-        tx.ring(HOPS)
+        tx.notify(HOPS)
         return
     flows = _by_flow(ended)
     lives = await tx.each(sql.lower_live, flows) if flows else []

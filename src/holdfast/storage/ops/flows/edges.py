@@ -147,15 +147,15 @@ async def settle(tx: Tx, counted: Sequence[Counted]) -> None:
     free = [one for one in counted if one.is_free]
     if free:
         for (queue,) in set(await tx.all(sql.release_members, ids=as_list(one.job_id for one in free))):
-            tx.ring(f"queue:{queue}")
+            tx.notify(f"queue:{queue}")
     if sweeps := [one.job_id for one in free if one.rest == "cancel" and one.awaits + one.spare > 0]:
         await tx.one(sql.begin_sweep, ids=as_list(sweeps))
-        tx.ring(HOPS)
+        tx.notify(HOPS)
     impossible = [one.job_id for one in counted if one.is_impossible]
     if impossible and await tx.all(sql.skip_members, ids=as_list(impossible)):
         # The jobs that wait for them are resolved at the next level.
-        tx.ring(HOPS)
-        tx.ring("finished")
+        tx.notify(HOPS)
+        tx.notify("finished")
 
 
 def as_list(ids: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ async def end_if_over(tx: Tx, flow_id: str) -> None:
     row = await tx.one(sql.end_flow, id=flow_id)
     if row is None:
         return
-    tx.ring("finished")
+    tx.notify("finished")
     outcome, on_success, on_failure = row
     # No callback for a cancelled flow.
     name = {"succeeded": "on_success", "failed": "on_failure"}.get(outcome)

@@ -163,7 +163,7 @@ async def _cancel_members(
     ids = as_list(id for id, _ in page)
     ended = await tx.all(sql.cancel_members, ids=ids, scope=_SCOPES[policy], reason=reason) if page else []
     if page and policy is CancelPolicy.CANCEL_ALL and await tx.all(sql.ask_members, ids=ids, reason=reason):
-        tx.ring("cancel")
+        tx.notify("cancel")
     return [id for (id,) in ended], page[-1][1] if len(page) == PAGE else None
 
 
@@ -171,8 +171,8 @@ async def _after_cancel(tx: Tx, flow_id: str, ended: Sequence[str]) -> None:
     await dependency_resolution.resolve_cancelled(tx, ended)
     # Where it had no live members, nothing else ends it.
     await end_if_over(tx, flow_id)
-    tx.ring("finished")
-    tx.ring(HOPS)
+    tx.notify("finished")
+    tx.notify(HOPS)
 
 
 async def _retry(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> list[str]:
@@ -199,7 +199,7 @@ async def _retry_page(tx: Tx, ids: Sequence[str]) -> list[str]:
             done += [id] if changed else []
     await lower_tallies(tx, [(rows[id][2], rows[id][1]) for id in done])
     for queue in {rows[id][2] for id in done}:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     return sorted(done)
 
 

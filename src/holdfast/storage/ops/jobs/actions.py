@@ -14,7 +14,7 @@ from ....errors import IllegalMove, NotFound, QueueClosed
 from ....model.actions import Action, ActionResult, Order
 from ....model.jobs import JobState
 from ....model.outcomes import Finish, Released
-from ....rules.actions import ACTIONS, Look, decide
+from ....rules.actions import ACTIONS, JobFacts, decide
 from ....rules.lifecycle import MAX_GENERATION
 from ...port import Params, Row, Tx
 from ...statements import Statement, sql
@@ -90,21 +90,21 @@ async def delete(tx: Tx, job_id: str) -> ActionResult:
     return await _act(tx, await _locked(tx, job_id), Order(Action.DELETE), "")
 
 
-async def _locked(tx: Tx, job_id: str) -> Look:
+async def _locked(tx: Tx, job_id: str) -> JobFacts:
     row = await tx.one(sql.lock_and_look, id=job_id)
     if row is None:
         raise NotFound("job", job_id)
     return _job(row)
 
 
-async def _act(tx: Tx, job: Look, order: Order, reason: str) -> ActionResult:
+async def _act(tx: Tx, job: JobFacts, order: Order, reason: str) -> ActionResult:
     result = (await _act_on(tx, [job], order, reason))[job.id]
     if result is ActionResult.NOT_ALLOWED:
         raise IllegalMove(ACTIONS[order.action].refuses(job))
     return result
 
 
-async def _before(tx: Tx, job: Look, order: Order) -> dict[str, object] | None:
+async def _before(tx: Tx, job: JobFacts, order: Order) -> dict[str, object] | None:
     """Return what the audit keeps of a job before an action."""
     if order.action in (Action.GRANT, Action.WITHDRAW):
         granted = await grants.grant_of(tx, job.id)
@@ -139,7 +139,7 @@ async def apply(tx: Tx, ids: Sequence[str], order: Order, *, actor: str, reason:
     results |= {job.id: ActionResult.NOT_ALLOWED for job in jobs}
     results |= await _act_on(tx, [job for job in jobs if _is_meant(job, order)], order, reason)
     counts = Counter(str(result) for result in results.values())
-    after = {"jobs": len(ids), "fates": counts, "first": min(ids), "last": max(ids), **record.given(order)}
+    after = {"jobs": len(ids), "counts": counts, "first": min(ids), "last": max(ids), **record.given(order)}
     said = {"action": f"job.{order.action}", "target": target, "reason": reason or record.reason}
     if any(result.changes for result in results.values()):
         await audit(tx, actor=actor, **said, after=after, tenant=order.only_tenant)
@@ -156,13 +156,13 @@ async def check_target(tx: Tx, order: Order) -> None:
 
 async def set_queue_state(tx: Tx, queue: str, state: str) -> None:
     await tx.one(sql.set_queue_state, name=queue, state=state)
-    tx.ring(f"queue:{queue}")
+    tx.notify(f"queue:{queue}")
 
 
 # -- what each action does to locked jobs. Each is given those that its rule lets it change
 
 
-async def _act_on(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _act_on(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     results = {job.id: decide(job, order) for job in jobs}
     changed = [job for job in jobs if results[job.id].changes]
     if changed:
@@ -170,7 +170,7 @@ async def _act_on(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Re
     return results
 
 
-async def _retry(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _retry(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     results = dict.fromkeys((job.id for job in jobs), ActionResult.RETRIED)
     many = [job.id for job in jobs if job.held is None] if len(jobs) > 1 else []
     await _each(tx, sql.retry_each, many, max_generation=MAX_GENERATION)
@@ -190,12 +190,12 @@ async def _retry(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Res
     return results
 
 
-async def _cancel(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _cancel(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     await _end(tx, jobs, reason, force=order.force)
     return {}
 
 
-async def _delete(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _delete(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     gone = [job for job in jobs if decide(job, order) is ActionResult.DELETED]
     await _end(tx, jobs, "deleted")
     free = [job.id for job in gone if not job.linked]
@@ -218,7 +218,7 @@ async def _needed(tx: Tx, ids: Sequence[str]) -> set[str]:
     return {job_id for (job_id,) in await tx.all(sql.needed_jobs, ids=json.dumps(ids))} if ids else set()
 
 
-async def _end(tx: Tx, jobs: Sequence[Look], reason: str, *, force: bool = False) -> None:
+async def _end(tx: Tx, jobs: Sequence[JobFacts], reason: str, *, force: bool = False) -> None:
     """Cancel waiting jobs; ask running ones to stop, or end them."""
     waiting = [job.id for job in jobs if not job.state.is_terminal and job.state is not JobState.RUNNING]
     if len(waiting) == 1:
@@ -236,32 +236,32 @@ async def _end(tx: Tx, jobs: Sequence[Look], reason: str, *, force: bool = False
     if linked:
         await dependency_resolution.resolve(tx, linked)
     if waiting or (running and force):
-        tx.ring("finished")
+        tx.notify("finished")
     if running:
-        tx.ring("cancel")
+        tx.notify("cancel")
 
 
-async def _run_now(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _run_now(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     return await _one_by_one(tx, jobs, sql.run_job_now)
 
 
-async def _reschedule(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _reschedule(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     return await _one_by_one(tx, jobs, sql.reschedule_job, at=order.at, delay=order.delay)
 
 
-async def _set_priority(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _set_priority(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     return await _one_by_one(tx, jobs, sql.set_priority, priority=order.priority)
 
 
-async def _hold(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _hold(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     return await _one_by_one(tx, jobs, sql.hold_job)
 
 
-async def _release(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _release(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     return await _one_by_one(tx, jobs, sql.release_job)
 
 
-async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _move(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     """Move jobs to another queue, along with the other requirements of their route."""
     assert order.queue is not None
     await check_target(tx, order)
@@ -274,17 +274,17 @@ async def _move(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Resu
     return {}
 
 
-async def _revoke(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _revoke(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     for job in jobs:
         assert job.owner is not None
         await settle(tx, job.owner, [Finish(job.id, job.epoch, Released("revoked"))], by_owner=False)
     # Their workers check at once which jobs they still own.
-    tx.ring("cancel")
-    tx.ring("finished")
+    tx.notify("cancel")
+    tx.notify("finished")
     return {}
 
 
-async def _grant(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _grant(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     assert order.worker is not None
     assert order.expires is not None
     for job in jobs:
@@ -292,11 +292,11 @@ async def _grant(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Res
     return {}
 
 
-async def _withdraw(tx: Tx, jobs: Sequence[Look], order: Order, reason: str) -> Results:
+async def _withdraw(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     return {job.id: ActionResult.NOT_GRANTED for job in jobs if not await grants.withdraw(tx, job.id)}
 
 
-_Act = Callable[[Tx, Sequence[Look], Order, str], Awaitable[Results]]
+_Act = Callable[[Tx, Sequence[JobFacts], Order, str], Awaitable[Results]]
 _ACTS: Final[dict[Action, _Act]] = {
     Action.RETRY: _retry,
     Action.CANCEL: _cancel,
@@ -313,7 +313,7 @@ _ACTS: Final[dict[Action, _Act]] = {
 }
 
 
-async def _one_by_one(tx: Tx, jobs: Sequence[Look], statement: Statement, **params: str | int | None) -> Results:
+async def _one_by_one(tx: Tx, jobs: Sequence[JobFacts], statement: Statement, **params: str | int | None) -> Results:
     for job in jobs:
         await tx.one(statement, id=job.id, **params)
     _wake(tx, {job.queue for job in jobs})
@@ -325,21 +325,21 @@ async def _each(tx: Tx, statement: Statement, ids: Sequence[str], **common: str 
     return await tx.each(statement, rows, **common) if rows else []
 
 
-async def _look(tx: Tx, ids: Sequence[str], tenant: str | None = None) -> list[Look]:
+async def _look(tx: Tx, ids: Sequence[str], tenant: str | None = None) -> list[JobFacts]:
     rows = await tx.all(sql.look_at_jobs, ids=json.dumps(ids))
     return [job for job in map(_job, rows) if tenant in (None, job.tenant)]
 
 
-def _job(row: Row) -> Look:
+def _job(row: Row) -> JobFacts:
     id, state, *rest = row
-    return Look(id, JobState(state), *rest)
+    return JobFacts(id, JobState(state), *rest)
 
 
-def _is_meant(job: Look, order: Order) -> bool:
+def _is_meant(job: JobFacts, order: Order) -> bool:
     in_state = order.only_states is None or job.state in order.only_states
     return in_state and order.only_queue in (None, job.queue)
 
 
 def _wake(tx: Tx, queues: Collection[str]) -> None:
     for queue in queues:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")

@@ -15,7 +15,7 @@ from ....rules.webhooks import asks_for_all
 from ...port import Row, Tx
 from ...statements import sql
 from .. import events
-from ..limits.breakers import let_go
+from ..limits.breakers import unblock
 from ..limits.lanes import balance, unpark_by_quotas, unpark_by_tokens
 from ..routing.affinities import Routing, look_ahead, note
 from .finishing import Record, record
@@ -112,7 +112,7 @@ async def _take(tx: Tx, request: ClaimRequest) -> tuple[list[Claimed], bool]:
     await unpark_by_tokens(tx, request.standing.scopes)
     if request.standing.quotas:
         await unpark_by_quotas(tx)
-    await let_go(tx, request.standing.breakers)
+    await unblock(tx, request.standing.breakers)
     # A job that has just come due may be a suspect too.
     suspects = bool(request.suspects and (suspects or overdue))
     if request.routing is None or not request.routing.affinities:

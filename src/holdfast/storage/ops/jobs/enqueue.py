@@ -45,7 +45,7 @@ async def enqueue(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     await note_called(tx, [specs[i] for i, answer in answers.items() if answer.created])
     await _note_hooks(tx, [specs[i] for i, answer in answers.items() if answer.created])
     for queue in {specs[i].route.queue for i, answer in answers.items() if answer.created}:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     return [answers[i] for i in range(len(specs))]
 
 
@@ -56,7 +56,7 @@ async def enqueue_keyless(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     else:
         inserted = await tx.count(sql.insert_job, _COLUMNS, [_values(spec) for spec in specs])
     for queue in {spec.route.queue for spec in specs}:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     if inserted < len(specs):  # a queue is closed, or this very call is repeated after an unknown outcome
         return [await _look(tx, spec) for spec in specs]
     return [Enqueued(spec.id, True) for spec in specs]
@@ -73,7 +73,7 @@ async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     if verbose is not None:
         await events.copied(tx, [spec.id for spec in specs])
     for queue in queues:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     return [Enqueued(spec.id, True) for spec in specs]
 
 
@@ -84,7 +84,7 @@ async def store_in_any_queue(tx: Tx, spec: JobSpec) -> None:
     await tx.copy(sql.copy_jobs, [_placed(spec, now)])
     await note_called(tx, [spec])
     await _note_hooks(tx, [spec])
-    tx.ring(f"queue:{spec.route.queue}")
+    tx.notify(f"queue:{spec.route.queue}")
 
 
 def held_key(spec: JobSpec) -> str | None:
@@ -170,14 +170,14 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
     if until == "failure" and reason in _RETRYING and (ended := await tx.one(sql.supersede_job, id=winner_id)):
         if ended[0]:
             # Jobs that wait for it are notified later, by the worker that resolves leftover ends.
-            tx.ring("hops")
+            tx.notify("hops")
         return None
     if dedupe.on_duplicate == "replace":
         payload = values.column_of(spec.payload)
         if row := await tx.one(sql.replace_job, id=winner_id, payload=payload, at=spec.at, delay=spec.delay):
             await values.drop(tx, [winner_id], "payload")
             await values.keep(tx, winner_id, "payload", "", payload, spec.payload)
-            tx.ring(f"queue:{row[0]}")
+            tx.notify(f"queue:{row[0]}")
         return Enqueued(winner_id, False)
     return _existing(winner_id, dedupe)
 

@@ -76,7 +76,7 @@ async def record(tx: Tx, owner: str, finishes: Sequence[Finish], cooled: Collect
         await rates.cool_queues(tx, _cooled(rest, settled), {row[1] for row in succeeded if row}.intersection(cooled))
     if succeeded:
         await events.succeeded(tx, owner, done, succeeded)
-    tx.ring("finished")
+    tx.notify("finished")
     items, rows = [*done, *rest], [*succeeded, *settled]
     await _notify(tx, [item.id for item, row in zip(items, rows, strict=True) if row and row[-2]])
     freed = [row[-1] for row in rows if row and row[-1]]
@@ -121,7 +121,7 @@ async def _settle(tx: Tx, owner: str, finishes: Sequence[Finish], *, by_owner: b
     )  # fmt: skip
     for queue in {row[4] for row in rows if row and row[0] == "ready"}:
         # It can be claimed at once, or comes due before the workers would poll again.
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     return rows
 
 
@@ -268,7 +268,7 @@ async def expire_jobs(tx: Tx) -> list[str]:
     """End the jobs that have passed their deadline and are not running, a page at a time."""
     rows = await tx.all(sql.expire_jobs, n=EXPIRED_PAGE)
     if rows:
-        tx.ring("finished")
+        tx.notify("finished")
     if linked := [row[0] for row in rows if row[1]]:
         await dependency_resolution.resolve(tx, linked)
     return [row[0] for row in rows]

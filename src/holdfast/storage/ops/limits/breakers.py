@@ -72,7 +72,7 @@ async def begin_trials(tx: Tx, gates: dict[str, int], accepted: Iterable[Candida
             await tx.one(sql.begin_trial, scope=scope, trial=one.job.id, epoch=one.job.epoch)
 
 
-async def let_go(tx: Tx, scopes: Iterable[str]) -> None:
+async def unblock(tx: Tx, scopes: Iterable[str]) -> None:
     """Unpark the jobs behind these breakers that they would let through."""
     for scope in scopes:
         breaker = await _read(tx, scope)
@@ -90,7 +90,7 @@ async def restless(tx: Tx) -> tuple[tuple[str, ...], int | None]:
 async def ensure(tx: Tx, scope: str, threshold: int, open_for: int, *, origin: str) -> None:
     """Create or change a breaker; code does not change what an operator set."""
     await tx.one(sql.ensure_breaker, scope=scope, threshold=threshold, open_for=open_for, origin=origin)
-    await let_go(tx, [scope])
+    await unblock(tx, [scope])
 
 
 async def remove(tx: Tx, scope: str) -> bool:

@@ -21,5 +21,5 @@ async def unpark(tx: Tx, lane: str, n: int) -> int:
     """Make the first `n` jobs of a lane claimable again."""
     rows = await tx.all(sql.unpark_jobs, lane=lane, n=n)
     for queue in {row[0] for row in rows}:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     return len(rows)

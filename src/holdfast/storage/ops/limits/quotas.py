@@ -173,7 +173,7 @@ async def note_parked(tx: Tx, rooms: Rooms, emptier: Collection[str], parked: Ma
             await tx.one(sql.count_admission, key=key, admitted=0, refused=len(jobs) + sum(others))
             # Workers poll again when the window has room for them.
             for queue in {job.queue for job in jobs}:
-                tx.ring(f"queue:{queue}")
+                tx.notify(f"queue:{queue}")
         elif key in emptier:
             await _unpark(tx, room)
 
@@ -221,7 +221,7 @@ async def _room(tx: Tx, key: str, jobs: Sequence[str] = ()) -> QuotaRoom:
     if row is None:
         return QuotaRoom(quota_lane(key), None, None)
     _, _, _, allowed, span, concurrency, _, _, _, used, active = row
-    inside = await tx.all(sql.let_in_before, quota=key, span=span, holders=json.dumps(jobs)) if span and jobs else []
+    inside = await tx.all(sql.admitted_before, quota=key, span=span, holders=json.dumps(jobs)) if span and jobs else []
     return QuotaRoom(
         quota_lane(key),
         None if allowed is None else allowed - used,

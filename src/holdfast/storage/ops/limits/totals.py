@@ -12,7 +12,7 @@ async def set_total(tx: Tx, queue: str, total: int | None) -> None:
     """Set how many jobs of a queue may run at once in the whole cluster; None: as many as the workers have slots."""
     await tx.one(sql.set_total, name=queue, total=total)
     await share_out(tx)
-    tx.ring(f"queue:{queue}")
+    tx.notify(f"queue:{queue}")
 
 
 async def totals(tx: Tx) -> dict[str, int]:
@@ -30,7 +30,7 @@ async def share_out(tx: Tx) -> int:
     for queue, worker in sorted(gone):
         await tx.one(sql.delete_share, queue=queue, worker=worker)
     for queue in {queue for queue, _ in {*changed, *gone}}:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
     return len(changed) + len(gone)
 
 

@@ -114,7 +114,7 @@ async def turn(
         finishes = ()
     turn = await claims.turn(tx, owner, finishes, request)
     if unpark is not None and await tx.all(sql.unpark_entries, queue=unpark, most=UNPARKED, spread=SPREAD):
-        tx.ring(f"queue:{unpark}")
+        tx.notify(f"queue:{unpark}")
     found = len(turn.claimed) + turn.parked
     if ordered and request and turn.claimed:
         return Taken(await _in_order(tx, request.owner, turn.claimed), found)
@@ -144,10 +144,10 @@ async def _let_next(tx: Tx, ended: Sequence[str], n: int) -> None:
 
 async def _release(tx: Tx, queue: str, key: str, n: int) -> None:
     if await tx.all(sql.release_next, queue=queue, key=key, n=n):
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
 
 
-async def mend_order(tx: Tx, queue: str, n: int) -> int:
+async def repair_order(tx: Tx, queue: str, n: int) -> int:
     """Release entries that wait for ones ended by other means, such as a cancel; return for how many keys."""
     keys = [row[0] for row in await tx.all(sql.stalled_order, queue=queue)]
     for key in sorted(keys):
@@ -156,7 +156,7 @@ async def mend_order(tx: Tx, queue: str, n: int) -> int:
 
 
 async def order_stalls(tx: Tx, queue: str) -> bool:
-    """Return whether `mend_order` has something to do. Takes no lock."""
+    """Return whether `repair_order` has something to do. Takes no lock."""
     return await tx.one(sql.stalled_order, queue=queue) is not None
 
 

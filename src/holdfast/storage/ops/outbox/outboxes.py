@@ -58,7 +58,7 @@ async def retry_now(tx: Tx, name: str, tenant: str | None = None, *, actor: str,
     # A destination's pause applies to every tenant, so none of them can end it.
     cooled = tenant is None and await tx.one(sql.end_cooling, queue=queue) is not None
     if due or cooled:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
         said = {"action": "outbox.retry", "target": name, "reason": reason}
         await audit(tx, actor=actor, **said, after={"entries": due}, tenant=tenant)
     return due
@@ -75,8 +75,8 @@ async def drain(
     if apply and rows:
         order = Order(Action.RETRY, only_states=("failed",), only_queue=queue, only_tenant=tenant)
         ids = [row[0] for row in rows]
-        fates = await actions.apply(tx, ids, order, actor=actor, reason=reason, target=f"outbox={name}")
-        left = sum(fate is not ActionResult.RETRIED for fate in fates.values())
+        results = await actions.apply(tx, ids, order, actor=actor, reason=reason, target=f"outbox={name}")
+        left = sum(result is not ActionResult.RETRIED for result in results.values())
         kinds = dict(sorted(by_kind.items()))
         said = {"action": "outbox.drain", "target": name, "reason": reason}
         await audit(tx, actor=actor, **said, after={"kinds": kinds}, tenant=tenant)

@@ -40,7 +40,7 @@ async def grant(tx: Tx, job_id: str, worker: str, expires: int) -> Grant:
     await tx.one(sql.set_route, id=job_id, route=granted.number)
     row = await tx.one(sql.write_grant, job_id=job_id, worker=worker, expires=expires, **_columns(granted))
     assert row is not None
-    tx.ring(f"queue:{queue}")
+    tx.notify(f"queue:{queue}")
     return _grant(row)
 
 
@@ -52,7 +52,7 @@ async def withdraw(tx: Tx, job_id: str) -> bool:
         return False
     if not await _end(tx, [job_id]):
         return False
-    tx.ring(f"queue:{held[1]}")
+    tx.notify(f"queue:{held[1]}")
     return True
 
 
@@ -67,7 +67,7 @@ async def expire_grants(tx: Tx) -> int:
             ended += 1
             await _end(tx, [job_id])
             if held is not None:
-                tx.ring(f"queue:{held[1]}")
+                tx.notify(f"queue:{held[1]}")
     return ended
 
 

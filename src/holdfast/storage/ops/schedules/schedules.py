@@ -92,7 +92,7 @@ async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> Sch
     if not await _insert(tx, spec, "runtime", await clock(tx)):
         raise Conflict(f"there is a schedule {spec.name!r} already; edit it, or choose another name")
     await by.record(tx, "schedule.create", spec.key, None, _fields(spec))
-    tx.ring("schedules")
+    tx.notify("schedules")
     return await get_schedule(tx, spec.key)
 
 
@@ -103,7 +103,7 @@ async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
     order = sorted(specs, key=lambda spec: spec.key)
     changed = [spec.name for spec in order if await _insert(tx, spec, "code", now) or await _follow_code(tx, spec)]
     if changed:
-        tx.ring("schedules")
+        tx.notify("schedules")
     return changed
 
 
@@ -118,7 +118,7 @@ async def edit_schedule(tx: Tx, key: ScheduleKey, change: Change, by: Operator =
     await _store(tx, schedule, wanted, edited=edited, now=now)
     before, after = ({field: getattr(of, field) for field in touched} for of in (schedule, wanted))
     await by.record(tx, "schedule.edit", key, before, after)
-    tx.ring("schedules")
+    tx.notify("schedules")
     return await get_schedule(tx, key)
 
 
@@ -137,7 +137,7 @@ async def resume_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> Sched
     if schedule.state is not ScheduleState.ACTIVE:
         await _write(tx, _seeded(schedule, now))
         await by.record(tx, "schedule.resume", key, str(schedule.state), str(ScheduleState.ACTIVE))
-        tx.ring("schedules")
+        tx.notify("schedules")
     return await get_schedule(tx, key)
 
 

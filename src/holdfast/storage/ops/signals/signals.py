@@ -142,7 +142,7 @@ async def _accept(
 def _wake_claimers(tx: Tx, state: str, queue: str) -> None:
     """Wake workers: a claim in progress skips the job, whose row is locked here."""
     if state == JobState.READY:
-        tx.ring(f"queue:{queue}")
+        tx.notify(f"queue:{queue}")
 
 
 def _is_meant(parsed: Parsed, place: Waitpoint | None, signal: Signal) -> bool:

@@ -200,7 +200,7 @@ async def _unanswered(tx: Tx, waits: Mapping[str, Wait]) -> Mapping[str, Wait]:
 async def _make_ready(tx: Tx, job_id: str, delay: int) -> bool:
     row = await tx.one(sql.resume_job, id=job_id, delay=delay)
     if row is not None:
-        tx.ring(f"queue:{row[0]}")
+        tx.notify(f"queue:{row[0]}")
     return row is not None
 
 

@@ -98,6 +98,6 @@ async def _give_up(tx: Tx, job_id: str, wait: Awaited, state: str) -> None:
         return
     await leave(tx, job_id, wait.terms)
     await tx.one(sql.drop_wait, job_id=job_id)
-    tx.ring("finished")
+    tx.notify("finished")
     if row[1]:
         await dependency_resolution.resolve(tx, [job_id])

@@ -24,7 +24,7 @@ from ..jobs.counting import ended
 from ..jobs.queries import clock
 from ..limits import breakers, rates
 from ..limits.lanes import list_lanes
-from ..workers.workers import list_with_jobs, list_workers, pulses
+from ..workers.workers import list_with_jobs, list_workers, vitals_of_workers
 
 READY_CAP: Final = 50_000
 """Per route and priority: they are counted on an index alone."""
@@ -57,13 +57,13 @@ async def health_now(tx: Tx, backend: str) -> tuple[HealthMinute, str | None]:
     """Return the current health of the worker processes and of the database, and the path of its file if any."""
     health, file = await store(tx, backend)
     now = await clock(tx)
-    recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
+    recent = [vitals for vitals in (await vitals_of_workers(tx)).values() if now - vitals.at <= MINUTE]
     point = HealthMinute(
         minute=instant_of(now // MINUTE * MINUTE),
         workers=len(recent),
-        cpu=round(sum(pulse.cpu for pulse in recent), 3),
-        rss=sum(pulse.rss for pulse in recent),
-        rss_max=max((pulse.rss for pulse in recent), default=0),
+        cpu=round(sum(vitals.cpu for vitals in recent), 3),
+        rss=sum(vitals.rss for vitals in recent),
+        rss_max=max((vitals.rss for vitals in recent), default=0),
         claims=health.claims,
         claim_p99=health.claim_p99,
         writes_waiting=health.writes_waiting,
@@ -116,7 +116,7 @@ def _limit(kind: str, key: str, used: float, capacity: float, waiting: int) -> L
 
 async def workers(tx: Tx) -> list[WorkerStats]:
     """Return every registered worker, with its last report."""
-    now, vitals = await clock(tx), await pulses(tx)
+    now, vitals = await clock(tx), await vitals_of_workers(tx)
     return [_worker(worker, vitals.get(worker.id), now) for worker in await list_with_jobs(tx)]
 
 
@@ -126,7 +126,7 @@ async def store(tx: Tx, backend: str) -> tuple[StoreStats, str | None]:
     assert row is not None
     size, free, dead, live, oldest, file = row
     now = await clock(tx)
-    recent = [pulse for pulse in (await pulses(tx)).values() if now - pulse.at <= MINUTE]
+    recent = [vitals for vitals in (await vitals_of_workers(tx)).values() if now - vitals.at <= MINUTE]
     health = StoreStats(
         backend=backend,
         bytes=size or 0,
@@ -134,10 +134,10 @@ async def store(tx: Tx, backend: str) -> tuple[StoreStats, str | None]:
         dead_rows=dead,
         live_rows=live,
         oldest_transaction=oldest,
-        claims=sum(pulse.claims for pulse in recent),
-        claim_p50=worst(pulse.claim_p50 for pulse in recent),
-        claim_p99=worst(pulse.claim_p99 for pulse in recent),
-        writes_waiting=max((pulse.waiting for pulse in recent), default=0),
+        claims=sum(vitals.claims for vitals in recent),
+        claim_p50=worst(vitals.claim_p50 for vitals in recent),
+        claim_p99=worst(vitals.claim_p99 for vitals in recent),
+        writes_waiting=max((vitals.waiting for vitals in recent), default=0),
     )
     return health, file or None
 

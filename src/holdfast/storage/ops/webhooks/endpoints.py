@@ -65,7 +65,7 @@ async def add(
         return False
     await tx.one(sql.begin_webhook_mark, seq=newest)
     await breakers.ensure(tx, scope_of(id), _FAILURES, _OPEN_FOR, origin="code")
-    tx.ring(TOPIC)
+    tx.notify(TOPIC)
     return True
 
 
@@ -99,7 +99,7 @@ async def enable(tx: Tx, endpoint_id: str) -> bool:
     if await tx.one(sql.enable_webhook, id=endpoint_id, after_seq=await events.newest(tx)) is None:
         return False
     await _release(tx, endpoint_id)
-    tx.ring(TOPIC)
+    tx.notify(TOPIC)
     return True
 
 

@@ -32,5 +32,5 @@ async def mark_dead(tx: Tx, worker_id: str, *, actor: str, reason: str) -> Rescu
         await audit(
             tx, actor=actor, action=DEAD, target=worker_id, reason=reason, before={"state": row[0]}, after=after
         )
-    tx.ring("cancel")
+    tx.notify("cancel")
     return page

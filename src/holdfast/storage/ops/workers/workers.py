@@ -147,7 +147,7 @@ async def rescue(tx: Tx, worker_id: str, *, certain: bool = False, spread: float
         finishes.append(Finish(id, epoch, outcome))
     changed = await settle(tx, worker_id, finishes, by_owner=False)
     if finishes:
-        tx.ring("finished")
+        tx.notify("finished")
     else:
         await tx.one(sql.delete_worker, id=worker_id)
     return Rescue(tuple(f.id for f, row in zip(finishes, changed, strict=True) if row), more=any(changed))
@@ -186,7 +186,7 @@ async def set_pulse(tx: Tx, worker_id: str, vitals: Vitals) -> None:
     )
 
 
-async def pulses(tx: Tx) -> dict[str, Vitals]:
+async def vitals_of_workers(tx: Tx) -> dict[str, Vitals]:
     """Return each worker's last report, by its id."""
     return {
         worker: Vitals(
@@ -243,5 +243,5 @@ async def resign(tx: Tx, holder: str) -> set[str]:
     """Give up every role at once, rather than when the lease ends."""
     left = {role for (role,) in await tx.all(sql.resign_lead, holder=holder)}
     if left:
-        tx.ring(RESIGNED)
+        tx.notify(RESIGNED)
     return left

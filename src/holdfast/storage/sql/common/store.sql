@@ -167,7 +167,7 @@ select job.id from holdfast_attempt as a join holdfast_job as job on job.id = a.
  where a.epoch >= job.epoch or a.generation > job.generation
  limit :n;
 
--- name: keys_let_go
+-- name: unheld_keys
 -- A live job that holds its key until it ends.
 select id from holdfast_job
  where dedupe_key is not null and dedupe_until = 'finish' and dedupe_held is null and finished_at is null

@@ -64,7 +64,7 @@ returning id, queue;
 -- name: drop_shortages
 delete from holdfast_shortage where job_id = any(array(select json_array_elements_text(:ids::json)));
 
--- name: let_in_before
+-- name: admitted_before
 -- Those of these holders whose admission already counts in the window.
 select holder from holdfast_admission
  where quota = :quota and at > :now - :span and holder = any(array(select json_array_elements_text(:holders::json)));

@@ -55,7 +55,7 @@ returning id, queue;
 -- name: drop_shortages
 delete from holdfast_shortage where job_id in (select value from json_each(:ids));
 
--- name: let_in_before
+-- name: admitted_before
 -- Those of these holders whose admission already counts in the window.
 select holder from holdfast_admission
  where quota = :quota and at > :now - :span and holder in (select value from json_each(:holders));

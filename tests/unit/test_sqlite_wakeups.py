@@ -70,7 +70,7 @@ def tell(stranger: subprocess.Popen[str], text: str, *, how: str = "job") -> Non
 
 
 def test_a_committed_write_rings_its_topic_and_no_other(store: SqliteStore) -> None:
-    mine, other = store.bell.listen(["job", "more"]), store.bell.listen(["else"])
+    mine, other = store.wakeups.listen(["job", "more"]), store.wakeups.listen(["else"])
     store.write(add("a", topic="job"))
     assert mine.wait(0)
     assert not mine.wait(0)
@@ -80,7 +80,7 @@ def test_a_committed_write_rings_its_topic_and_no_other(store: SqliteStore) -> N
 
 
 def test_a_failed_write_rings_nobody(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     with pytest.raises(StorageError):
         store.write(add("a", "a", topic="job"))
     assert not ear.wait(0.02)
@@ -88,9 +88,9 @@ def test_a_failed_write_rings_nobody(store: SqliteStore) -> None:
 
 
 def test_a_ring_while_nobody_waits_is_kept_once(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
-    store.bell.ring(["job"])
-    store.bell.ring(["job"])
+    ear = store.wakeups.listen(["job"])
+    store.wakeups.notify(["job"])
+    store.wakeups.notify(["job"])
 
     async def main() -> tuple[bool, bool]:
         return await ear.await_ring(0), await ear.await_ring(0)
@@ -100,7 +100,7 @@ def test_a_ring_while_nobody_waits_is_kept_once(store: SqliteStore) -> None:
 
 
 def test_a_thread_and_a_task_that_wait_are_woken(store: SqliteStore) -> None:
-    thread_ear, task_ear = store.bell.listen(["job"]), store.bell.listen(["job"])
+    thread_ear, task_ear = store.wakeups.listen(["job"]), store.wakeups.listen(["job"])
     rang: list[bool] = []
     thread = threading.Thread(target=lambda: rang.append(thread_ear.wait(LONG)), daemon=True)
     thread.start()
@@ -119,12 +119,12 @@ def test_a_thread_and_a_task_that_wait_are_woken(store: SqliteStore) -> None:
 
 
 def test_a_cancelled_wait_keeps_the_ring_for_the_next(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
 
     async def main() -> bool:
         task = asyncio.ensure_future(ear.await_ring(LONG))
         await asyncio.sleep(0)
-        ear.ring()
+        ear.notify()
         task.cancel()
         await asyncio.wait((task,))
         return task.cancelled() and await ear.await_ring(0)
@@ -134,14 +134,14 @@ def test_a_cancelled_wait_keeps_the_ring_for_the_next(store: SqliteStore) -> Non
 
 
 def test_closing_a_listener_sends_its_waiter_home(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     waiter = threading.Thread(target=ear.wait, args=(LONG,), daemon=True)
     waiter.start()
     waiter.join(0.01)
     ear.close()
     waiter.join(SOON)
     assert not waiter.is_alive()
-    assert not store.bell.has_listeners
+    assert not store.wakeups.has_listeners
 
 
 @pytest.mark.parametrize("inotify", [True, False])
@@ -150,7 +150,7 @@ def test_another_processs_commit_rings_soon(
 ) -> None:
     if not inotify:
         monkeypatch.setattr(FileEvents, "on", lambda path: None)
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     assert not ear.wait(0.05)
     delays: list[float] = []
     for n in range(10):
@@ -169,7 +169,7 @@ def test_another_processs_commit_rings_soon(
 def test_another_processs_commit_is_kept_for_who_waits_later(
     store: SqliteStore, stranger: subprocess.Popen[str]
 ) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     assert not ear.wait(0.02)
     tell(stranger, "while nobody waits")
     assert ear.wait(SOON)
@@ -178,7 +178,7 @@ def test_another_processs_commit_is_kept_for_who_waits_later(
 
 
 def test_a_stranger_is_noticed_at_our_own_commit(store: SqliteStore, stranger: subprocess.Popen[str]) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     tell(stranger, "theirs")
     store.write(add("ours"))
     assert ear.wait(0)
@@ -188,7 +188,7 @@ def test_a_stranger_is_noticed_at_our_own_commit(store: SqliteStore, stranger: s
 def test_another_process_wakes_those_who_listen_to_what_it_rings_and_nobody_else(
     store: SqliteStore, stranger: subprocess.Popen[str]
 ) -> None:
-    mine, other = store.bell.listen(["job"]), store.bell.listen(["else"])
+    mine, other = store.wakeups.listen(["job"]), store.wakeups.listen(["else"])
     assert not mine.wait(0.05)
     tell(stranger, "a heartbeat", how="quiet")
     assert not mine.wait(0.2)
@@ -218,7 +218,7 @@ def test_who_waits_asks_the_database_nothing_while_others_commit(
     stranger: subprocess.Popen[str], tmp_path: Path, asked: list[str]
 ) -> None:
     idle = SqliteStore(tmp_path / "jobs.db")
-    ear = idle.bell.listen(["job"])
+    ear = idle.wakeups.listen(["job"])
     assert not ear.wait(0.05)
     asked.clear()
     for n in range(20):
@@ -234,7 +234,7 @@ def test_who_waits_asks_nothing_again_soon_after_a_lent_transaction_has_ended(
     stranger: subprocess.Popen[str], tmp_path: Path, asked: list[str]
 ) -> None:
     idle = SqliteStore(tmp_path / "jobs.db")
-    ear = idle.bell.listen(["job"])
+    ear = idle.wakeups.listen(["job"])
     assert not ear.wait(0.05)
     tell(stranger, "a job", how="lent")
     assert ear.wait(SOON)
@@ -256,7 +256,7 @@ def test_who_waits_asks_nothing_again_soon_after_a_lent_transaction_has_ended(
 def test_a_transaction_that_another_process_lends_wakes_too(
     store: SqliteStore, stranger: subprocess.Popen[str]
 ) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     assert not ear.wait(0.05)
     for n in range(3):
         tell(stranger, f"{n}", how="lent")
@@ -269,7 +269,7 @@ def test_a_transaction_that_another_process_lends_wakes_too(
 def test_a_deleted_file_of_notices_is_made_anew(
     store: SqliteStore, stranger: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     assert not ear.wait(0.05)
     tell(stranger, "before")
     assert ear.wait(SOON)
@@ -290,7 +290,7 @@ def test_without_the_file_of_notices_every_commit_of_another_process_wakes(
     (tmp_path / "jobs.db-notify").unlink()
     (tmp_path / "jobs.db-notify").mkdir()
     other = SqliteStore(tmp_path / "jobs.db")
-    ear = other.bell.listen(["job"])
+    ear = other.wakeups.listen(["job"])
     assert not ear.wait(0.05)
     tell(stranger, "unheard", how="quiet")
     assert ear.wait(SOON)
@@ -300,7 +300,7 @@ def test_without_the_file_of_notices_every_commit_of_another_process_wakes(
 
 
 def test_a_forked_childs_ring_wakes_its_parent(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     store.write(add("the parent's", topic="job"))
     heard, go = os.pipe()
     child = os.fork()
@@ -320,8 +320,8 @@ def test_a_forked_childs_ring_wakes_its_parent(store: SqliteStore) -> None:
     ear.close()
 
 
-def test_our_own_commits_ring_no_strangers_bell(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
+def test_our_own_commits_wake_no_other_listener(store: SqliteStore) -> None:
+    ear = store.wakeups.listen(["job"])
     assert not ear.wait(0.01)
     done = threading.Event()
 
@@ -339,7 +339,7 @@ def test_our_own_commits_ring_no_strangers_bell(store: SqliteStore) -> None:
 
 
 def test_the_watch_starts_with_the_first_who_waits_and_sleeps_while_nothing_happens(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     store.write(add("a"))
     assert store._watch._thread is None
     assert not ear.wait(0.02)
@@ -351,7 +351,7 @@ def test_the_watch_starts_with_the_first_who_waits_and_sleeps_while_nothing_happ
 
 
 def test_a_lent_connections_commit_rings_within_50_ms_and_its_rollback_never(store: SqliteStore) -> None:
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     connection = store.connect()
     connection.execute("begin immediate")
     store.within(connection, add("gone", topic="job"))
@@ -374,7 +374,7 @@ def test_a_lent_connections_commit_rings_within_50_ms_and_its_rollback_never(sto
 
 def test_in_memory_a_lent_connections_commit_rings_too() -> None:
     store = prepare(SqliteStore(":memory:"))
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     connection = store.connect()
     connection.execute("begin immediate")
     store.within(connection, add("kept", topic="job"))
@@ -387,7 +387,7 @@ def test_in_memory_a_lent_connections_commit_rings_too() -> None:
 def test_closing_the_store_ends_its_threads(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     store = prepare(SqliteStore(tmp_path / "other.db"))
-    ear = store.bell.listen(["job"])
+    ear = store.wakeups.listen(["job"])
     asyncio.run(store.awrite(add("a")))
     assert not ear.wait(0.01)
     store.close()

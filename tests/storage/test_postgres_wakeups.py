@@ -30,15 +30,15 @@ def other(noted_dsn: str) -> Iterator[PostgresStore]:
 
 
 def settled(store: PostgresStore, topics: list[str]) -> Listener:
-    """A listener whose LISTEN is up: its start rings once."""
-    ear = store.bell.listen(topics)
+    """A listener whose LISTEN is up: its start notifies once."""
+    ear = store.wakeups.listen(topics)
     assert ear.wait(SOON)
     return ear
 
 
 def test_a_commit_wakes_listeners_of_its_topic_in_this_process(noted_dsn: str) -> None:
     store = PostgresStore(noted_dsn, notify=False)
-    mine, others = store.bell.listen(["queue:a"]), store.bell.listen(["queue:b"])
+    mine, others = store.wakeups.listen(["queue:a"]), store.wakeups.listen(["queue:b"])
     store.write(kit.insert("a", topic="queue:a"))
     assert mine.wait(0)
     assert not others.wait(0)
@@ -47,9 +47,9 @@ def test_a_commit_wakes_listeners_of_its_topic_in_this_process(noted_dsn: str) -
 
 def test_a_ring_while_nobody_waits_is_kept_once(noted_dsn: str) -> None:
     store = PostgresStore(noted_dsn, notify=False)
-    ear = store.bell.listen(["queue:a"])
-    store.bell.ring(["queue:a"])
-    store.bell.ring(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
+    store.wakeups.notify(["queue:a"])
+    store.wakeups.notify(["queue:a"])
     assert ear.wait(0)
     assert not ear.wait(0)
     store.close()
@@ -57,7 +57,7 @@ def test_a_ring_while_nobody_waits_is_kept_once(noted_dsn: str) -> None:
 
 def test_a_rollback_wakes_nobody(noted_dsn: str) -> None:
     store = PostgresStore(noted_dsn, notify=False)
-    ear = store.bell.listen(["queue:a"])
+    ear = store.wakeups.listen(["queue:a"])
     with pytest.raises(StorageError, match="division by zero"):
         store.write(kit.insert_then_divide_by_zero("a"))
     assert not ear.wait(0)
@@ -68,7 +68,7 @@ def test_a_waiting_task_is_woken_by_a_thread(noted_dsn: str) -> None:
     store = PostgresStore(noted_dsn, notify=False)
 
     async def wait() -> bool:
-        ear = store.bell.listen(["queue:a"])
+        ear = store.wakeups.listen(["queue:a"])
         writer = threading.Thread(target=store.write, args=(kit.insert("a"),))
         waiting = asyncio.create_task(ear.await_ring(SOON))
         await asyncio.sleep(0)
@@ -111,7 +111,7 @@ def test_rings_in_a_burst_are_sent_together(store: PostgresStore, noted_dsn: str
         began = time.monotonic()
         for n in range(50):
             store.write(kit.insert(f"n{n}", topic=f"queue:{n % 5}"))
-        store.bell.flush(SOON)
+        store.wakeups.flush(SOON)
         took = time.monotonic() - began
         with psycopg.connect(noted_dsn, autocommit=True) as last:
             last.execute("notify holdfast, 'the end'")
@@ -124,7 +124,7 @@ def test_with_notify_off_nothing_is_sent_or_heard(noted_dsn: str) -> None:
     store = PostgresStore(noted_dsn, notify=False)
     with psycopg.connect(noted_dsn, autocommit=True) as listener:
         listener.execute("listen holdfast")
-        store.bell.listen(["queue:a"])
+        store.wakeups.listen(["queue:a"])
         store.write(kit.insert("a"))
         assert list(listener.notifies(timeout=BRIEFLY)) == []
         count = "select count(*) from pg_stat_activity where datname = current_database() and query like 'listen%%'"
@@ -190,7 +190,7 @@ def test_a_ring_while_the_idle_sender_hangs_up_is_sent(
         assert hanging_up.wait(SOON)
         store.write(kit.insert("b", topic="queue:a"))
         rang.set()
-        store.bell.flush(SOON)
+        store.wakeups.flush(SOON)
         assert len(list(listener.notifies(timeout=SOON, stop_after=2))) == 2
 
 
