@@ -33,7 +33,7 @@ async def test_a_cancel_reaches_a_running_coroutine_of_the_same_process_at_once(
     async with real_shop.working(lease=600):
         job = await endless.aenqueue()
         await begun.wait()
-        assert await job.acancel(reason="changed my mind") == "requested"
+        assert await job.acancel(reason="changed my mind") == "cancel_requested"
         record = await real_shop.until_ended(job)
     assert (record.state, record.reason, record.attempts) == ("cancelled", "changed my mind", 1)
 
@@ -53,7 +53,7 @@ async def test_a_thread_learns_of_a_cancel_through_its_context(real_shop: Shop) 
     async with real_shop.working():
         job = await polite.aenqueue()
         await asyncio.to_thread(begun.wait)
-        assert await job.acancel() == "requested"
+        assert await job.acancel() == "cancel_requested"
         assert (await real_shop.until_ended(job)).state == "cancelled"
 
 
@@ -102,7 +102,7 @@ async def test_a_handler_does_not_begin_in_its_process_after_a_cancel_was_answer
         job = await app.aenqueue(task.job(str(effect)))
         assert await read_pipe(pipe) == "importing"
         if is_heard:
-            assert await job.acancel() == "requested"
+            assert await job.acancel() == "cancel_requested"
             await shop.beat(worker)
         else:
             # As where the worker has not heard of it yet: nobody rings.

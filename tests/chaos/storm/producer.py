@@ -58,7 +58,7 @@ class Producer:
         answer = self._app.jobs.cancel(job_id)
         if answer == "cancelled":
             notes.write("C", job_id)
-        elif answer == "requested":
+        elif answer == "cancel_requested":
             notes.write("asked", job_id)
 
     def _one(self) -> Iterable[str]:
