@@ -561,8 +561,12 @@ def test_a_block_without_with_is_warned_of_and_one_with_it_is_not(
         app.inline()
         holdfast.tenant("acme")
         app.override_store(":memory:")
+        app.within(None)
+        with pytest.raises(TypeError):
+            app.within(object())
     assert caplog.messages == [
-        f"{name}(…) does nothing by itself; write: with {name}(…):" for name in ("inline", "tenant", "override_store")
+        f"{name}(…) does nothing by itself; write: with {name}(…):"
+        for name in ("inline", "tenant", "override_store", "app.within")
     ]
     caplog.clear()
 
@@ -570,7 +574,7 @@ def test_a_block_without_with_is_warned_of_and_one_with_it_is_not(
     def enqueue() -> str:
         return app.declare("x").enqueue().status().tenant
 
-    with app.override_store(":memory:"):
+    with app.override_store(":memory:"), app.within(None):
         assert enqueue() == "acme"
     del enqueue
     assert caplog.messages == []
