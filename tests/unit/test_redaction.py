@@ -110,6 +110,8 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         "X-Api-Key: hunter",
         "token: Bearer hunter",
         "token: 123456",
+        "password: token:hunter",
+        "token: hunter/hunter",
     ],
 )
 def test_what_may_be_a_secret_after_a_name_is_hidden(text: str) -> None:

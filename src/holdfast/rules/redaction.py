@@ -64,7 +64,8 @@ _LARGEST_PAYLOAD: Final = 256 * 1024
 _SHORTEST_SECRET: Final = 4
 _LONGEST_WORD: Final = 24
 _IN_DATA: Final = re.compile(r"[-\"'=]|authorization", re.IGNORECASE)
-_BETWEEN_WORDS: Final = re.compile(r"[-/.:!?()\[\]<>|…–—]")
+_BETWEEN_WORDS: Final = re.compile(r"[-\[|]")
+_AROUND_WORDS: Final = "()[]<>.:!?…`"
 _COUNT: Final = re.compile(r"\d[\d_]{0,15}\)?")
 _PLACEHOLDER: Final = "Bearer TOKEN"
 _OPENING: Final = re.compile(r"""[bru]{0,2}(["'])""", re.IGNORECASE)
@@ -170,12 +171,10 @@ def _is_prose(name: str) -> bool:
 
 def _is_word(value: str) -> bool:
     """Return whether a value is a word, a sign or a small number, and hardly a secret."""
-    if len(value) < _SHORTEST_SECRET:
-        return True
-    words = [word for word in _BETWEEN_WORDS.split(value) if word]
-    return len(value) <= _LONGEST_WORD and all(
-        word.isalpha() and word in (word.lower(), word.upper(), word.capitalize()) for word in words
-    )
+    if not _SHORTEST_SECRET <= len(value) <= _LONGEST_WORD:
+        return len(value) < _SHORTEST_SECRET
+    words = _BETWEEN_WORDS.split(value.strip(_AROUND_WORDS))
+    return all(word.isalpha() and word in (word.lower(), word.upper(), word.capitalize()) for word in words if word)
 
 
 def _hidden(value: str) -> str:
