@@ -744,8 +744,8 @@ class InvalidToken(InvalidInput):
 
     code = "invalid_token"
 
-    def __init__(self) -> None:
-        super().__init__("invalid or expired token; ask for a new one")
+    def __init__(self, advice: str = "ask for a new one") -> None:
+        super().__init__(f"invalid or expired token; {advice}")
 
 
 class JobEnded(Conflict):

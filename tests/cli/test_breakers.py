@@ -33,3 +33,16 @@ def test_a_breaker_that_is_not_there_or_makes_no_sense_is_refused(run: Run) -> N
     assert run("breakers", "reset", "nobody").exit_code == 3
     assert run("breakers", "set", "stripe", "--failures", "0").exit_code == 2
     assert run("breakers", "set", "stripe", "--open-for", "0").exit_code == 2
+
+
+def test_the_doctor_tells_of_a_breaker_that_jobs_wait_for_and_nobody_declared(app: App, run: Run) -> None:
+    @app.task(breaker="strpie")
+    def pay() -> None: ...
+
+    job = pay.enqueue()
+    app.drain()
+    found = run("doctor")
+    assert found.exit_code == 1
+    assert f"there is no breaker 'strpie', and job {job.id} of task pay waits for it; correct the name" in found.output
+    app.breakers.set("strpie", failures=3, open_for=60)
+    assert "strpie" not in run("doctor").output

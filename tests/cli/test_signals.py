@@ -126,3 +126,10 @@ def test_keys_are_seeded_rotated_revoked_and_listed_without_secrets(
     for output in (listed.output, run("keys", "list").output, run("audit", "list").output):
         assert "ab" * 32 not in output
     assert {record.action for record in app.audit.list()} == {"key.seed", "key.rotate", "key.revoke"}
+
+
+def test_a_signal_without_its_name_is_told_to_name_it(app: App, run: Run) -> None:
+    (job_id,) = fill(app, 1)
+    refused = run("signals", "send", job_id, "--payload", "true")
+    assert refused.exit_code == 2
+    assert "--name NAME" in refused.output

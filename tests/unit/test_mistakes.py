@@ -6,7 +6,7 @@ import logging
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +226,25 @@ def test_what_a_parameter_without_a_type_would_get_as_something_else_is_refused(
     with pytest.raises(holdfast.errors.InvalidArguments, match=rf"annotate it.*{says}"):
         untyped.enqueue(value)
     app.close()
+
+
+@pytest.mark.parametrize("hint", [dict, dict[str, int], dict[Any, Any], Mapping[str, int], dict[str, int] | None])
+def test_keys_that_a_mapping_would_get_as_text_are_refused(app: holdfast.App, hint: Any) -> None:
+    def show(prices: Any) -> str:
+        return str(prices)
+
+    show.__annotations__["prices"] = hint
+    task = app.task(show)
+    with pytest.raises(holdfast.errors.InvalidArguments, match=r"annotate it, such as prices: dict\[int, str\]"):
+        task.enqueue({1: 2})
+    task.enqueue({"1": 2})
+
+
+def test_keys_of_the_annotated_type_are_kept(app: holdfast.App) -> None:
+    @app.task
+    def show(prices: dict[int, int]) -> int:
+        return prices[1]
+
+    job = show.enqueue({1: 2})
+    app.drain()
+    assert job.result(0) == 2

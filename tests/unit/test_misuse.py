@@ -73,6 +73,33 @@ def test_a_job_of_a_rate_that_does_not_exist_says_so(app: holdfast.App) -> None:
     assert "there is no rate 'typo'" in app.jobs.explain(job.id).reasons[0].text
 
 
+def test_the_words_with_which_a_job_was_parked_are_explained(app: holdfast.App) -> None:
+    @app.task
+    def work(reason: str) -> None:
+        raise holdfast.Park("the API key was revoked", reason=reason)
+
+    jobs = [work.enqueue(reason) for reason in ("auth", "billing")]
+    app.drain()
+    assert [reason.text for job in jobs for reason in job.explain().reasons] == [
+        "it is blocked: auth: the API key was revoked",
+        "it is blocked: billing: the API key was revoked",
+    ]
+    app.jobs.run_now(jobs[0].id)
+    assert "revoked" not in str(jobs[0].explain().reasons)
+
+
+def test_a_signal_to_a_job_without_its_name_is_told_to_name_it(app: holdfast.App) -> None:
+    job = app.declare("work").enqueue()
+    told = []
+    for target in (job.id, "no-such-job"):
+        with pytest.raises(holdfast.errors.InvalidToken, match=r"name the signal as well: app\.signal") as error:
+            app.signal(target, payload=True)
+        told.append(str(error.value))
+    assert told[0] == told[1], "it is not said which jobs exist"
+    with pytest.raises(holdfast.errors.InvalidToken, match="ask for a new one"):
+        app.signal("v1.x.y", payload=True)
+
+
 def test_a_corrupt_column_can_still_be_shown() -> None:
     assert decoded(b"\xff\xfe") == "b'\\xff\\xfe'"  # type: ignore[arg-type]
 
@@ -561,8 +588,12 @@ def test_a_block_without_with_is_warned_of_and_one_with_it_is_not(
         app.inline()
         holdfast.tenant("acme")
         app.override_store(":memory:")
+        app.within(None)
+        with pytest.raises(TypeError):
+            app.within(object())
     assert caplog.messages == [
-        f"{name}(…) does nothing by itself; write: with {name}(…):" for name in ("inline", "tenant", "override_store")
+        f"{name}(…) does nothing by itself; write: with {name}(…):"
+        for name in ("inline", "tenant", "override_store", "app.within")
     ]
     caplog.clear()
 
@@ -570,7 +601,7 @@ def test_a_block_without_with_is_warned_of_and_one_with_it_is_not(
     def enqueue() -> str:
         return app.declare("x").enqueue().status().tenant
 
-    with app.override_store(":memory:"):
+    with app.override_store(":memory:"), app.within(None):
         assert enqueue() == "acme"
     del enqueue
     assert caplog.messages == []

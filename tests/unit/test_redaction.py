@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import re
@@ -71,10 +72,64 @@ def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
         "InvalidTokenError: expired yesterday",
         'File "/srv/secrets/token.py", line 3, in token',
         "",
+        "unexpected token: END at line 3",
+        "unexpected token: } at line 3",
+        "unexpected token: <EOF> (42)",
+        "unexpected token: 42, not a name",
+        "password: must be longer",
+        "password: Must have 8 characters",
+        "create a token: holdfast tokens create NAME",
+        "invalid signature: body does not match",
+        "credential: none",
+        '{"error": "password: must be longer"}',
+        "credential: none found for user ada",
+        "    def f(token: str, user: str) -> None:",
+        "    def f(api_key: Optional[str]) -> None:",
+        "Passwort ungültig, password: fällt",
     ],
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"the token: {SECRET} is wrong",
+        "password: hunter22",
+        "password: S3cr",
+        "token: qTzPvWmXkRnLsYbD",
+        "token: correcthorsebatterystaplexyz",
+        "password=hunter",
+        "token:hunter",
+        '{"password": "hunter"}',
+        "password: 'hunter'",
+        "Authorization: hunter",
+        "Proxy-Authorization: hunter",
+        "X-Auth-Token: hunter",
+        "X-Api-Key: hunter",
+        "token: Bearer hunter",
+        "token: 123456",
+        "password: token:hunter",
+        "token: hunter/hunter",
+    ],
+)
+def test_what_may_be_a_secret_after_a_name_is_hidden(text: str) -> None:
+    assert "[redacted]" in redact(text)
+    assert not re.search(f"{SECRET}|hunter|S3cr|qTz|correct|123456", redact(text))
+
+
+def test_no_message_of_holdfast_itself_is_redacted() -> None:
+    changed: list[str] = []
+    for file in Path(redaction.__file__).parents[1].rglob("*.py"):
+        tree = list(ast.walk(ast.parse(file.read_text())))
+        described = {id(node.value) for node in tree if isinstance(node, ast.Expr)}
+        for node in tree:
+            text = node.value if isinstance(node, ast.Constant) and id(node) not in described else None
+            # The name of an actor, in the help of two options.
+            if isinstance(text, str) and " " in text and redact(text) != text and "token:shop" not in text:
+                changed.append(f"{file.name}: {text} | {redact(text)}")
+    assert changed == []
 
 
 def test_the_rest_of_a_text_stays() -> None:

@@ -136,13 +136,22 @@ def test_a_spill_that_is_not_a_folder_is_refused_when_the_app_is_made(tmp_path: 
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("wrong", ["1/5s", "10 per minute", "10/fortnight", "5", "3 a day"])
+@pytest.mark.parametrize(
+    "wrong", ["1/5s", "10 per minute", "10/fortnight", "5", "3 a day", "ten/s", "-1/s", "1e3/h", "/s"]
+)
 def test_a_text_that_looks_like_a_rate_and_says_none_is_refused_with_what_it_may_be(
     app: holdfast.App, wrong: str
 ) -> None:
     with pytest.raises(holdfast.errors.ConfigError, match=r"task 'work': rate=.* is not understood; write '10/s'"):
         app.task(name="work", rate=wrong)(lambda: None)
     app.task(name="work", rate="3rd-party")(lambda: None)
+    app.task(name="other", rate="api.example/v1")(lambda: None)
+
+
+@pytest.mark.parametrize("wrong", ["ten/s", "-1/s", "1e3/h", "10 per minute", "10/s"])
+def test_a_text_that_looks_like_a_rate_is_refused_in_options(app: holdfast.App, wrong: str) -> None:
+    with pytest.raises(holdfast.InvalidInput, match=r"@app\.task"):
+        app.task(name="work")(lambda: None).options(rate=wrong)
 
 
 def test_a_rate_of_nothing_is_refused_with_the_name_of_its_task(app: holdfast.App) -> None:

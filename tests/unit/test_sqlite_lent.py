@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
 
 from holdfast.errors import ConfigError, NotInTransaction, SchemaMismatch, SelfLocked, StorageBusy, StorageError
 from holdfast.storage.port import Op
@@ -123,6 +129,47 @@ def test_writing_past_ones_own_open_transaction_is_an_error_that_says_so(
         store.write(add("x"))
     connection.rollback()
     assert store.write(add("x")) == 1
+
+
+def test_a_second_transaction_of_ones_own_is_an_error_that_says_so(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    engine = create_engine(f"sqlite:///{tmp_path / 'jobs.db'}")
+    began = time.monotonic()
+    with Session(engine) as first, Session(engine) as second:
+        store.within(first, add("ours"))
+        with pytest.raises(SelfLocked, match="another open transaction of yours holds the lock"):
+            store.within(second, add("theirs"))
+        assert time.monotonic() - began < 3
+        first.commit()
+        store.within(second, add("later"))
+        assert second.connection().exec_driver_sql("pragma busy_timeout").scalar() == 5000
+    engine.dispose()
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as one, closing(sqlite3.connect(tmp_path / "jobs.db")) as two:
+        for connection in (one, two):
+            connection.execute("begin")
+        store.within(one, add("more"))
+        with pytest.raises(SelfLocked, match="pass the same connection to both calls"):
+            store.within(two, add("theirs"))
+    store.close()
+
+
+def test_a_second_transaction_waits_for_that_of_another_process(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    hold = (
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('begin immediate'); print(flush=True);"
+        "input(); db.rollback()"
+    )
+    engine = create_engine(f"sqlite:///{tmp_path / 'jobs.db'}", connect_args={"timeout": 0.3})
+    command = [sys.executable, "-c", hold, str(tmp_path / "jobs.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with Session(engine) as session, pytest.raises(StorageBusy, match="another connection holds the lock") as busy:
+            store.within(session, add("ours"))
+        other.communicate("\n")
+    assert type(busy.value) is StorageBusy
+    engine.dispose()
+    store.close()
 
 
 def test_another_threads_open_transaction_is_waited_for(store: SqliteStore) -> None:

@@ -165,3 +165,11 @@ def test_an_operator_lets_a_job_go_on_and_it_is_audited(site: Site, app: holdfas
     assert site.get(f"/jobs/{job}")["result"] == "enough"
     again = site.call("POST", f"/api/v1/jobs/{job}/resume", json={})
     assert again.status_code == 409
+
+
+def test_a_text_in_the_place_of_a_token_does_not_say_whether_a_job_has_that_id(
+    site: Site, app: holdfast.App, tokens: list[str]
+) -> None:
+    job = suspended(app)
+    told = [site.as_nobody().refused("POST", "/signals", {"token": text}) for text in (job, "nothing", "v1.x.y")]
+    assert told == [(404, "invalid or expired token; ask for a new one")] * 3

@@ -369,3 +369,13 @@ def test_the_timeline_is_in_order_and_ends_with_what_is_to_come(app: holdfast.Ap
     assert [item["what"] for item in items] == ["Enqueued", "Attempt 1 timed out", "Next attempt", "Deadline"]
     assert items[1]["length"] == 8 * SECOND
     assert [bool(item.get("future")) for item in items] == [False, False, True, True]
+
+
+def test_a_parked_job_shows_the_words_it_was_parked_with(site: Site, app: holdfast.App) -> None:
+    @app.task
+    def park() -> None:
+        raise holdfast.Park("the API key was revoked")
+
+    job = park.enqueue()
+    app.drain()
+    assert "It is blocked: auth: the API key was revoked" in words(opened(site, f"/jobs/{job.id}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
@@ -57,3 +58,47 @@ def test_a_key_without_a_rate_is_refused() -> None:
 
     with pytest.raises(InvalidInput, match="rate_key needs a rate"):
         work.options(rate_key="7").enqueue()
+
+
+@live
+async def test_a_rate_or_breaker_that_nobody_declared_is_warned_of(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = shop.app
+
+    @app.task(breaker="strpie", rate=app.rate("smtp", per_second=9))
+    async def pay() -> None: ...
+
+    @app.task(rate="10/s", breaker=app.breaker("stripe"))
+    async def fine() -> None: ...
+
+    job = await pay.aenqueue()
+    keyed = await fine.options(rate="stmp", rate_key="[7]").aenqueue()
+    known = await pay.options(breaker=None, rate_key="7").aenqueue()
+    worker = shop.worker(declarations=app.declarations())
+    with caplog.at_level(logging.WARNING, "holdfast.worker"):
+        await worker.start()
+        try:
+            await known.await_(SOON)
+            await worker.services.undeclared.check_tasks()
+            at_start = [line for line in caplog.messages if "nobody" in line]
+            caplog.clear()
+            async with asyncio.timeout(SOON):
+                while len(await app.limits.aundeclared()) < 2:
+                    await asyncio.sleep(0)
+            await worker.services.unpark()
+            await worker.services.unpark()
+        finally:
+            await worker.stop(grace=0)
+    assert set(at_start) == {
+        "nobody has declared the breaker 'strpie', so jobs of pay that name it will wait for ever; correct the name, "
+        "declare it with app.breaker('strpie'), or run: holdfast breakers set strpie"
+    }
+    assert sorted(caplog.messages) == sorted(
+        [
+            f"job {job.id} of task pay, and others like it, wait for the breaker 'strpie', which nobody has declared; "
+            "correct the name, declare it with app.breaker('strpie'), or run: holdfast breakers set strpie",
+            f"job {keyed.id} of task fine, and others like it, wait for the rate 'stmp', which nobody has declared; "
+            "correct the name, declare it with app.rate('stmp', per_second=…), or run: holdfast limits rate stmp …",
+        ]
+    )

@@ -17,6 +17,7 @@ import click
 from ..app import App
 from ..config import unknown_variables
 from ..errors import ConfigError, HoldfastError, NotFound
+from ..model.limits import Undeclared
 from ..model.routing import Stranded
 from ..model.workers import WorkerInfo
 from ..runtime.database import Database
@@ -149,6 +150,12 @@ def check_stranded(stranded: Sequence[Stranded]) -> Iterator[Check]:
         yield Check("queues", "note", f"{item.queue}: {first}{item.text}")
 
 
+def check_limits(undeclared: Sequence[Undeclared]) -> Iterator[Check]:
+    for item in undeclared:
+        waits = f"job {item.job_id} of task {', '.join(item.tasks)} waits for it; {item.remedy}"
+        yield Check("limits", "problem", f"there is no {item.kind} {item.name!r}, and {waits}")
+
+
 def _number(facts: Facts, name: str, default: float = 0.0) -> float:
     value = facts.get(name)
     return float(value) if isinstance(value, (int, float)) else default
@@ -209,6 +216,7 @@ def _examine(app: App, report: Report) -> None:
                 report.checks += check_write(database)
                 report.checks += check_workers(app.workers.list())
                 report.checks += check_stranded(app.queues.stranded())
+                report.checks += check_limits(app.limits.undeclared())
     except HoldfastError as error:
         report.checks.append(Check("store", "problem", redacted(describe(error))))
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput
-from ..model.limits import Breaker, Bucket, Lane, queue_lane, task_lane
+from ..model.limits import Breaker, Bucket, Lane, Undeclared, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
 from ..rules.limits import parse_rate, rate_scope
 from ..storage.ops import tenants
 from ..storage.ops.audit import audit
 from ..storage.ops.limits import breakers, lanes, rates, totals
+from ..storage.ops.limits.undeclared import waited_for
 from ..storage.port import Op, Store, Tx
 from ..tasks.task import Task
 from .audit import removal
@@ -44,6 +45,13 @@ class Limits:
         return Op(_view)
 
     ashow = show.awaiting
+
+    @reads
+    def undeclared(self) -> Op[list[Undeclared]]:
+        """Return the rates and breakers that jobs wait for and that nobody has declared."""
+        return Op(waited_for)
+
+    aundeclared = undeclared.awaiting
 
     @writes
     def set_concurrency(

@@ -24,6 +24,10 @@ logger: Final = logging.getLogger("holdfast")
 
 Target: TypeAlias = "str | Job[Any]"
 MOST_LISTED: Final = 1_000
+_NAME_IT: Final = (
+    'if this is the id of a job, name the signal as well: app.signal(job_id, "name", payload), or --name NAME at the'
+    " command line"
+)
 
 
 class Signals:
@@ -57,7 +61,7 @@ class Signals:
         transaction.
         """
         op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
-        return _sent(await line.join(joined(self._store, connection), op))
+        return _sent(await line.join(joined(self._store, connection), op), target)
 
     asend = send.awaiting
 
@@ -130,10 +134,11 @@ async def _by_id(tx: Tx, job_id: str, signal: Signal) -> Sent | None:
     return await signals.send(tx, job_id, signal)
 
 
-def _sent(answer: Sent | None) -> Sent:
+def _sent(answer: Sent | None, target: Target) -> Sent:
     # A refusal is a value inside the transaction, not an error: its record must be committed.
     if answer is None:
-        raise InvalidToken
+        # By the form of the text alone, so that it is not said whether there is such a job.
+        raise InvalidToken if looks_like_token(str(target)) else InvalidToken(_NAME_IT)
     if answer.waits_for:
         waits_for = ", ".join(map(repr, answer.waits_for))
         logger.warning("job %s waits for %s; signal %d is kept for later", answer.job_id, waits_for, answer.seq)

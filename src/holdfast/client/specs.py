@@ -30,7 +30,7 @@ from ..names import (
     check_tags,
 )  # fmt: skip
 from ..rules.budgets import check_reserve
-from ..rules.limits import parse_rate, rate_scope
+from ..rules.limits import check_rate_name, rate_scope
 from ..rules.reserved import check_creator, check_open_queue, check_open_scope, check_open_task
 from ..rules.retry import check_policy
 from ..rules.versions import check_range, pin
@@ -121,7 +121,9 @@ def _requires(task: frozenset[str], call: Sequence[str]) -> frozenset[str]:
 
 
 def _limits(call: CallOptions, task: TaskOptions, tenant: str, name: str) -> str | None:
-    rate = _scope("rate", _named(call.rate) if call.rate is not ... else task.rate and rate_scope(name, task.rate))
+    rate = _scope(
+        "rate", check_rate_name(call.rate) if call.rate is not ... else task.rate and rate_scope(name, task.rate)
+    )
     breaker = _breaker(call, task)
     quota = _scope("quota", task.quota if call.quota is ... else call.quota)
     reserve = check_reserve(task.reserve if call.reserve is ... else call.reserve)
@@ -165,15 +167,6 @@ def _breaker(call: CallOptions, task: TaskOptions) -> str | None:
         return None
     check_open_scope("breaker", name)
     return tenant_breaker(call.limits_tenant, name) if call.breaker is not ... and call.limits_tenant else name
-
-
-def _named(rate: str | None) -> str | None:
-    if rate is not None and parse_rate(rate):
-        raise InvalidInput(
-            f"rate={rate!r} in a call has no bucket of its own; give it to @app.task, or declare one with app.rate(…)"
-            " and pass its name"
-        )
-    return rate
 
 
 def _scope(what: str, name: str | None) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from ..errors import ConfigError, NotInTransaction
 from ..storage.foreign import kind_of
+from ..tasks.tenants import warn_unentered
 from ..telemetry import current_job
 
 C = TypeVar("C")
@@ -28,13 +29,15 @@ class Within(Generic[C]):
     __slots__ = ("_connection", "_ended", "_job", "_outer", "_store", "_token")
 
     def __init__(self, store: object, connection: C) -> None:
-        if connection is not None:
-            kind_of(connection)  # TypeError for anything that cannot be joined
         self._store = store
         self._connection = connection
         self._outer: Within[Any] | None = None
         self._job: object = None
         self._token: Token[Within[Any] | None] | None = None
+        # An error below is all that is said of this block.
+        self._ended = True
+        if connection is not None:
+            kind_of(connection)  # TypeError for anything that cannot be joined
         self._ended = False
 
     def __enter__(self) -> C:
@@ -56,6 +59,10 @@ class Within(Generic[C]):
                     "app.within(…) was entered in one context and left in another, so nothing has joined it; enter it"
                     " in the function that enqueues, or in an async dependency"
                 ) from None
+
+    def __del__(self) -> None:
+        if self._token is None and not self._ended:
+            warn_unentered("app.within")
 
     async def __aenter__(self) -> C:
         return self.__enter__()

@@ -53,6 +53,28 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Undeclared:
+    """A rate or a breaker that does not exist, so that jobs which name it wait for it."""
+
+    kind: str
+    """"rate" or "breaker"."""
+    name: str
+    tasks: tuple[str, ...]
+    job_id: str = ""
+    """The first job that waits for it; "" if none does."""
+
+    @property
+    def remedy(self) -> str:
+        """Return what makes it exist."""
+        code, command = (
+            (f"app.rate({self.name!r}, per_second=…)", f"holdfast limits rate {self.name} …")
+            if self.kind == "rate"
+            else (f"app.breaker({self.name!r})", f"holdfast breakers set {self.name}")
+        )
+        return f"correct the name, declare it with {code}, or run: {command}"
+
+
+@dataclass(frozen=True, slots=True)
 class Bucket:
     """One rate: up to `capacity` at once, `refill` per second."""
 

@@ -11,6 +11,7 @@ from ..model.limits import Breaker
 from ..model.outbox import PREFIX
 from ..model.routing import Grant, Route
 from ..model.workers import WorkerRecord
+from ..outcomes import RESERVED_REASONS
 from .actions import HELD
 from .budgets import Scarcity, scarce
 from .durations import said
@@ -105,7 +106,8 @@ def explain(scene: Scene) -> Explanation:
         return Explanation(job, (why_blocked(job),))
     if job.state.is_terminal:
         return Explanation(job, (_ended(job, scene.now),))
-    return Explanation(job, (Reason(job.state, f"it is {job.state}: {job.reason or 'no reason is recorded'}"),))
+    text = f"it is {job.state}: {job.reason or 'no reason is recorded'}{_said_by_handler(job)}"
+    return Explanation(job, (Reason(job.state, text),))
 
 
 def _running(scene: Scene) -> tuple[Reason, ...]:
@@ -261,6 +263,14 @@ def _ended(job: JobRecord, now: int) -> Reason:
         # A recorded error is that of an earlier attempt.
         return Reason(job.state, f"it was {job.state} ({job.reason})")
     return Reason(job.state, f"it failed ({job.reason}){_error_of(job)}")
+
+
+def _said_by_handler(job: JobRecord) -> str:
+    """Return the message with which a handler parked the job."""
+    if job.state is not JobState.BLOCKED or job.reason in RESERVED_REASONS or not job.error:
+        return ""
+    message = json.loads(job.error).get("message")
+    return f": {message}" if message else ""
 
 
 def _error_of(job: JobRecord) -> str:

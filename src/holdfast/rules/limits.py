@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from ..errors import ConfigError
+from ..errors import ConfigError, InvalidInput
 from ..model.jobs import Claimed
-from ..model.limits import ActiveLimits, Breaker, JobLimits, breaker_lane, queue_lane, rate_lane, task_lane
+from ..model.limits import (
+    ActiveLimits,
+    Breaker,
+    JobLimits,
+    breaker_it_follows,
+    breaker_lane,
+    queue_lane,
+    rate_lane,
+    task_lane,
+)
 from ..model.outcomes import Done, Failed, Outcome, Retry
 from ..model.workers import WorkerRecord
 
@@ -154,7 +163,12 @@ def admit(
 
 
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ?/ ?(s|sec|second|m|min|minute|h|hour|d|day)")
-_LOOKS_LIKE_RATE: Final = re.compile(r"\s*\d[\d._,]*\s*(/|per\b|a\b|each\b|every\b|$)", re.IGNORECASE)
+# A number and a word for "per", or anything before a slash and a unit of time.
+_LOOKS_LIKE_RATE: Final = re.compile(
+    r"\s*[+-]?\.?\d[\d._,]*(?:e[+-]?\d+)?\s*(/|per\b|a\b|each\b|every\b|$)"
+    r"|[^/]*/\s*\d*\s*(ms|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?|months?|y|years?)\s*$",
+    re.IGNORECASE,
+)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -167,16 +181,33 @@ class Rate(NamedTuple):
 
 def check_rate_text(task: str, rate: str | None) -> None:
     """Refuse a malformed rate, which would be taken for the name of one."""
-    said = parse_rate(rate)
-    if rate is None or (said is None and _LOOKS_LIKE_RATE.match(rate) is None):
-        return
-    if said is None:
-        raise ConfigError(
-            f"task {task!r}: rate={rate!r} is not understood; write '10/s', '100/m', '1000/h' or '5/d', or the name"
-            " that app.rate(…) returns"
-        )
-    if said.per_second <= 0:
+    if _is_malformed(rate):
+        raise ConfigError(f"task {task!r}: {_not_understood(rate)}")
+    if (said := parse_rate(rate)) and said.per_second <= 0:
         raise ConfigError(f"task {task!r}: rate={rate!r} would let none of its jobs run; give more than 0")
+
+
+def check_rate_name(rate: str | None) -> str | None:
+    """Return the rate that a call names. Refuses a rate as text, and one that is malformed."""
+    if parse_rate(rate):
+        raise InvalidInput(
+            f"rate={rate!r} in a call has no bucket of its own; give it to @app.task, or declare one with app.rate(…)"
+            " and pass its name"
+        )
+    if _is_malformed(rate):
+        raise InvalidInput(_not_understood(rate))
+    return rate
+
+
+def _is_malformed(rate: object) -> bool:
+    return isinstance(rate, str) and parse_rate(rate) is None and _LOOKS_LIKE_RATE.match(rate) is not None
+
+
+def _not_understood(rate: object) -> str:
+    return (
+        f"rate={rate!r} is not understood; write '10/s', '100/m', '1000/h' or '5/d' at @app.task, or the name that"
+        " app.rate(…) returns"
+    )
 
 
 def parse_rate(text: object) -> Rate | None:
@@ -190,6 +221,29 @@ def parse_rate(text: object) -> Rate | None:
 def rate_scope(task: str, rate: str) -> str:
     """Return the scope that a task's `rate` names: itself, or for "10/s" one of the task's own."""
     return f"task:{task}" if parse_rate(rate) else rate
+
+
+def missing_scopes(
+    lanes: Iterable[str], rates: Collection[str], breakers: frozenset[str]
+) -> dict[tuple[str, str], str]:
+    """Return the rates and breakers, by kind and name, that these lanes need and that do not exist.
+
+    Each comes with the first lane that needs it.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for lane in lanes:
+        kind, _, scope = lane.partition(":")
+        if kind == "rate" and not any(base in rates for base in _bases(scope)):
+            found.setdefault((kind, scope.partition("[")[0] or scope), lane)
+        elif kind == "breaker" and breakers.isdisjoint({scope, breaker_it_follows(scope)}):
+            found.setdefault((kind, breaker_it_follows(scope) or scope), lane)
+    return found
+
+
+def _bases(scope: str) -> Iterator[str]:
+    """Return a scope, and the rates of which it may be the bucket of a key."""
+    yield scope
+    yield from (scope[:at] for at, character in enumerate(scope) if character == "[")
 
 
 _FAILURES: Final = frozenset({"failed", "timeout", "exhausted", "aged_out"})

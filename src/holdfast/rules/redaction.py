@@ -61,7 +61,13 @@ _SECRET_NAME: Final = re.compile(_SAYS_SO, re.IGNORECASE)
 _SHORTEST_VALUE: Final = 6
 _MOST_VALUES: Final = 32
 _LARGEST_PAYLOAD: Final = 256 * 1024
-_COUNT: Final = re.compile(r"\d{1,12}")
+_SHORTEST_SECRET: Final = 4
+_LONGEST_WORD: Final = 24
+_IN_DATA: Final = re.compile(r"[-\"'=]|authorization", re.IGNORECASE)
+_BETWEEN_WORDS: Final = re.compile(r"[-\[|]")
+_AROUND_WORDS: Final = "()[]<>.:!?…`"
+_COUNT: Final = re.compile(r"\d[\d_]{0,15}\)?")
+_PLACEHOLDER: Final = "Bearer TOKEN"
 _OPENING: Final = re.compile(r"""[bru]{0,2}(["'])""", re.IGNORECASE)
 
 
@@ -147,9 +153,28 @@ def _safe(value: object) -> object:
 
 def _without_value(found: re.Match[str]) -> str:
     name, value = next((found[i], found[i + 1]) for i in (1, 3, 5) if found[i] is not None)
+    if value == _PLACEHOLDER:
+        return found[0]
     if name.rstrip(" \t:=\"'").lower().endswith("tokens") and _COUNT.fullmatch(value):
         return found[0]  # the number of tokens that a model used
+    is_header = found.string[max(0, found.start() - 1)] == "-"
+    if found[3] is not None and not is_header and _is_prose(name) and _is_word(value):
+        return found[0]
     return name + _hidden(value)
+
+
+def _is_prose(name: str) -> bool:
+    """Return whether a name with its separator may belong to a sentence: "unexpected token: END"."""
+    # A header has a dash, a pair in JSON has quotes, a form or a query has "=" or no space.
+    return name[-1].isspace() and name.rstrip()[-1] == ":" and not _IN_DATA.search(name)
+
+
+def _is_word(value: str) -> bool:
+    """Return whether a value is a word, a sign or a small number, and hardly a secret."""
+    if not _SHORTEST_SECRET <= len(value) <= _LONGEST_WORD:
+        return len(value) < _SHORTEST_SECRET
+    words = _BETWEEN_WORDS.split(value.strip(_AROUND_WORDS))
+    return all(word.isalpha() and word in (word.lower(), word.upper(), word.capitalize()) for word in words if word)
 
 
 def _hidden(value: str) -> str:

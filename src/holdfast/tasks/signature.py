@@ -223,6 +223,8 @@ class Signature:
         hint = self._hints.types.get(name, Any)
         if hint is Any and self._hints is not UNKNOWN:
             self._refuse_untyped(name, value)
+        elif isinstance(value, Mapping) and _has_other_keys(value) and lossy_json.takes_text_keys(hint):
+            raise self._keys_become_text(name)
         if isinstance(value, str) and isinstance(hint, type) and hint in _WRITTEN_AS_TEXT:
             raise InvalidArguments(f"task {self.name!r}: {name}: expected {hint.__name__}, got str; it takes {self}")
         if (asked := lossy_json.asks_for_bytes(hint)) is not None:
@@ -234,11 +236,13 @@ class Signature:
         """Refuse values that would arrive as another type because the parameter has no annotation."""
         if isinstance(value, bytes | bytearray | memoryview):
             problem = f"bytes, which a parameter without a type would get as text; annotate it: {name}: bytes"
-        elif isinstance(value, Mapping) and any(not isinstance(key, str) for key in value):
-            problem = f"a mapping whose keys would become text; annotate it, such as {name}: dict[int, str]"
-        else:
-            return
-        raise InvalidArguments(f"task {self.name!r}: {name} is {problem}")
+            raise InvalidArguments(f"task {self.name!r}: {name} is {problem}")
+        if isinstance(value, Mapping) and _has_other_keys(value):
+            raise self._keys_become_text(name)
+
+    def _keys_become_text(self, name: str) -> InvalidArguments:
+        problem = f"a mapping whose keys would become text; annotate it, such as {name}: dict[int, str]"
+        return InvalidArguments(f"task {self.name!r}: {name} is {problem}")
 
     def _encode_checked(self, bound: dict[str, Any]) -> str:
         text = codec.encode(bound, what=self._payload, limit=self.limit)
@@ -301,6 +305,13 @@ def _names_in(text: str | bytes) -> list[str] | None:
         return list(msgspec.json.decode(text, type=dict[str, Any]))
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def _has_other_keys(value: Mapping[Any, Any]) -> bool:
+    for key in value:  # noqa: SIM110 - measured twice as fast as any()
+        if type(key) is not str and not isinstance(key, str):
+            return True
+    return False
 
 
 def _is_required(parameter: Parameter) -> bool:

@@ -20,6 +20,7 @@ from ..flows.chains import Chain, Group, Takes, chain_of
 from ..model.jobs import JobSpec, OnDuplicate
 from ..names import check_name
 from ..rules.budgets import Amounts
+from ..rules.limits import check_rate_name
 from ..rules.retry import RetryPolicy, take_attempts
 from ..values.codec import VALUE_LIMIT
 from ..values.references import UnexpectedReference, Use
@@ -216,6 +217,8 @@ class Task(Generic[P, R]):
         if given.pop("unknown"):
             raise unknown_option("options", unknown, CALL_OPTIONS)
         given = take_attempts(given)
+        if "rate" in given:
+            check_rate_name(given["rate"])
         if (before := self.call_options) is not _NO_OPTIONS:
             given = {name: getattr(before, name) for name in CALL_OPTIONS} | given
         return self._with(CallOptions(**given))

@@ -48,7 +48,12 @@ class Block(_GeneratorContextManager[T]):
 
     def __del__(self) -> None:
         if not self._used:
-            logger.warning("%s(…) does nothing by itself; write: with %s(…):", self.func.__name__, self.func.__name__)
+            warn_unentered(self.func.__name__)
+
+
+def warn_unentered(name: str) -> None:
+    """Warn of a block that was made and dropped without `with`."""
+    logger.warning("%s(…) does nothing by itself; write: with %s(…):", name, name)
 
 
 def block(function: Callable[P, Iterator[T]]) -> Callable[P, Block[T]]:

@@ -28,6 +28,14 @@ def asks_for_bytes(hint: Any) -> inspect.Type | None:
         return None  # Not hashable, such as Annotated with a mutable extra.
 
 
+def takes_text_keys(hint: Any) -> bool:
+    """Return whether the hint asks for a mapping whose keys JSON returns as text: `dict`, `dict[str, int] | None`."""
+    try:
+        return _takes_text_keys(hint)
+    except TypeError:
+        return False
+
+
 def text_for_bytes(asked: inspect.Type, value: Any) -> str | None:
     """Return the path of the first text in `value` that would be read as bytes. `value` is plain except for bytes."""
     return next(_texts_for_bytes("", asked, value), None)
@@ -73,6 +81,18 @@ def _asks(hint: Any) -> inspect.Type | None:
             seen.add(id(part))
             stack += _parts(part)
     return None
+
+
+@lru_cache(maxsize=1024)
+def _takes_text_keys(hint: Any) -> bool:
+    asked = inspect.type_info(hint)
+    while isinstance(asked, inspect.Metadata):
+        asked = asked.type
+    members = asked.types if isinstance(asked, inspect.UnionType) else (asked,)
+    return any(
+        isinstance(member, inspect.DictType) and isinstance(member.key_type, (inspect.AnyType, inspect.StrType))
+        for member in members
+    )
 
 
 def _parts(asked: inspect.Type) -> list[inspect.Type]:

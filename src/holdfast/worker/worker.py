@@ -189,7 +189,7 @@ class Worker:
         self._watchdog = self._start_watchdog()
         beside = (self.poller.run(lambda: self.state.leaving), self._listen_for_cancels(), *self.services.start())
         self._recorders = self.background.send(self.claimer.run(self._is_over), self.relays.run())
-        self.background.send(*beside)
+        self.background.send(*beside, self.services.undeclared.check_tasks())
         queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 

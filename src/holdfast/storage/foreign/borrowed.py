@@ -80,7 +80,9 @@ def _driver_in_use(thing: Any, kind: Kind) -> Any:
     return thing
 
 
-def begin_if_only_promised(connection: sqlite3.Connection, begun: bool) -> None:
+def begin_if_only_promised(
+    connection: sqlite3.Connection, begun: bool, begin: Callable[[sqlite3.Connection], None]
+) -> None:
     """Ensure that a transaction is open on SQLite.
 
     A framework that considers itself in a transaction may not have sent BEGIN yet: the driver does so at the first
@@ -90,7 +92,7 @@ def begin_if_only_promised(connection: sqlite3.Connection, begun: bool) -> None:
         return
     if not begun or connection.isolation_level is None:
         raise not_in_transaction("sqlite", 'begin one (connection.execute("begin immediate"))')
-    connection.execute("begin immediate")
+    begin(connection)
 
 
 def not_in_transaction(backend: str, advice: str) -> NotInTransaction:

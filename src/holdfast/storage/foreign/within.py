@@ -33,6 +33,8 @@ class Host:
     """Whether to wake other processes by NOTIFY inside the caller's transaction."""
     run_on_sqlite: Callable[[sqlite3.Connection, Op[Any]], tuple[Any, set[str]]] | None = None
     """Runs an operation in a transaction that is open on a borrowed SQLite connection."""
+    begin_on_sqlite: Callable[[sqlite3.Connection], None] | None = None
+    """Begins a transaction on such a connection."""
     places: BorrowedPlaces | None = None
     """Checks where borrowed connections to Postgres write."""
 
@@ -74,7 +76,8 @@ async def arun_within(host: Host, connection: object, op: Op[T]) -> T:
 
 def _on_sqlite(host: Host, driver: sqlite3.Connection, op: Op[T], begun: bool) -> tuple[T, set[str]]:
     assert host.run_on_sqlite is not None, "a SQLite store says how"
-    begin_if_only_promised(driver, begun)
+    assert host.begin_on_sqlite is not None, "a SQLite store says how"
+    begin_if_only_promised(driver, begun, host.begin_on_sqlite)
     return host.run_on_sqlite(driver, op)
 
 

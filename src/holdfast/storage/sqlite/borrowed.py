@@ -42,11 +42,11 @@ class BorrowedConnection:
         self._made.setdefault(threading.get_ident(), WeakSet()).add(connection)
         return connection
 
-    def held_by_this_thread(self) -> bool:
-        """Return whether this thread has a transaction open on one of its connections."""
+    def held_by_this_thread(self, lent: sqlite3.Connection | None = None) -> bool:
+        """Return whether this thread has a transaction open on one of its connections, other than the lent one."""
         if not self._made:
             return False
-        return any(map(_in_transaction, self._made.get(threading.get_ident(), ())))
+        return any(_in_transaction(one) for one in self._made.get(threading.get_ident(), ()) if one is not lent)
 
     def any_open(self) -> bool:
         """Return whether any connection made here is open, in whatever thread."""
@@ -105,6 +105,20 @@ def _guarded(
             cursor.execute("release holdfast")
         raise
     return answer, tx.topics
+
+
+def begin_soon(connection: sqlite3.Connection, patience: float) -> None:
+    """Begin as a writer. Raises StorageBusy if the lock is not free within these seconds."""
+    # A row factory of the caller's is not asked.
+    cursor = sqlite3.Cursor(connection)
+    cursor.row_factory = None
+    with translated():
+        (before,) = cursor.execute("pragma busy_timeout").fetchone()
+        cursor.execute(f"pragma busy_timeout={min(before, round(patience * 1000))}").fetchall()
+        try:
+            cursor.execute("begin immediate")
+        finally:
+            cursor.execute(f"pragma busy_timeout={before}").fetchall()
 
 
 def _is_open(connection: Connection) -> bool:

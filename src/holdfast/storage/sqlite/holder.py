@@ -24,8 +24,11 @@ _WAL_WRITER: Final = range(120, 121)
 _ROLLBACK_LOCKS: Final = range(0x40000000, 0x40000200)
 
 
-def caller_holds_lock(path: str, *, blocks: bool) -> bool:
-    """Return whether the caller holds the lock. `blocks` says that the whole thread waits, not only a task of it."""
+def caller_holds_lock(path: str, *, blocks: bool, lent: sqlite3.Connection | None = None) -> bool:
+    """Return whether the caller holds the lock. `blocks` says that the whole thread waits, not only a task of it.
+
+    `lent` is the connection that waits, if it is the caller's own.
+    """
     if not _is_locked_here(path):
         return False
     found = _open_transactions()
@@ -33,7 +36,8 @@ def caller_holds_lock(path: str, *, blocks: bool) -> bool:
     if not found or not _is_locked_here(path) or _open_transactions() != found:
         return False
     known = [id(connection) for connection in _connections_of_caller()]
-    return all(id(one) in known or (blocks and _is_of_this_thread(one)) for one in found)
+    others = [one for one in found if one is not lent]
+    return bool(others) and all(id(one) in known or (blocks and _is_of_this_thread(one)) for one in others)
 
 
 def _open_transactions() -> list[sqlite3.Connection]:

@@ -29,10 +29,10 @@ from ..port import ListOp, Op, Value
 from ..timing import Timings, atimed, timed
 from ..waiter import Waiter, own_copy
 from . import schema
-from .borrowed import BorrowedConnection, Connection
+from .borrowed import BorrowedConnection, Connection, begin_soon
 from .connect import PATIENCE
 from .describe import describe
-from .failures import translated
+from .failures import is_busy, translated
 from .files import files_of
 from .holder import caller_holds_lock
 from .location import inspect, locate
@@ -94,7 +94,13 @@ class SqliteStore:
         self._watch = Watch(self._look, self._movements, self._notices, path and f"{path}-wal")
         self._wakeups = SqliteWakeups(self._watch)
         self._blobs: Blobs = files_of(self._settings.location) or TableBlobs()
-        self._host = Host("sqlite", self._settings.clock, self._announce, run_on_sqlite=self._run_lent)
+        self._host = Host(
+            "sqlite",
+            self._settings.clock,
+            self._announce,
+            run_on_sqlite=self._run_lent,
+            begin_on_sqlite=self._begin_lent,
+        )
         renew_after_fork(self)
         if path is not None:
             leave_before_fork(self)
@@ -220,12 +226,26 @@ class SqliteStore:
         if session is not None:
             session.park()
 
+    def _begin_lent(self, connection: sqlite3.Connection) -> None:
+        """Begin as a writer. Raises SelfLocked if another transaction of the caller holds the lock."""
+        try:
+            begin_soon(connection, SUSPICIOUS)
+        except StorageBusy:
+            self._refuse_self_lock(blocks=True, lent=connection)
+            with translated():
+                connection.execute("begin immediate")
+
     def _run_lent(self, connection: sqlite3.Connection, op: Op[T]) -> tuple[T, set[str]]:
         if self._settings.location.memory:
             self._session()
         elif self._current is None:
             self._inspect()
-        answer, topics = self._borrowed.run(connection, op, self._settings.clock.now(), self._check_borrowed_schema)
+        try:
+            answer, topics = self._borrowed.run(connection, op, self._settings.clock.now(), self._check_borrowed_schema)
+        except StorageBusy as busy:
+            if busy.__cause__ is not None and is_busy(busy.__cause__):
+                self._refuse_self_lock(blocks=True, lent=connection)
+            raise
         # The watches see the caller's commit, here and in other processes, like one of another process; a rollback
         # notifies no one.
         self._watch.expect_strangers()
@@ -269,15 +289,15 @@ class SqliteStore:
             self._refuse_self_lock(blocks=False)
         return await self._combiner.arun(structs.replace(work, settled_to_wait=True), weight)
 
-    def _refuse_self_lock(self, *, blocks: bool) -> None:
-        """Raise where the lock is held by a transaction of the caller that waits for it."""
+    def _refuse_self_lock(self, *, blocks: bool, lent: sqlite3.Connection | None = None) -> None:
+        """Raise where the lock is held by a transaction of the caller that waits for it, other than the lent one."""
         path = self._settings.location.path
         if path is None:
-            held = blocks and self._borrowed.held_by_this_thread()
+            held = blocks and self._borrowed.held_by_this_thread(lent)
         else:
-            held = caller_holds_lock(path, blocks=blocks)
+            held = caller_holds_lock(path, blocks=blocks, lent=lent)
         if held:
-            raise self_locked(path) from None
+            raise self_locked(path, lent=lent is not None) from None
 
     def _session(self) -> Session:
         """Return the session, opened if need be. Waits for a file that is not in WAL mode yet."""

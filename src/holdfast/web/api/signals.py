@@ -84,7 +84,8 @@ async def send_by_token(call: Call, body: TokenSignal) -> Sent:
                 "too many invalid tokens; try again in a moment",
                 {"retry-after": str(int(wait) + 1)},
             ) from None
-        raise
+        # The same for every text, without the advice for callers in code.
+        raise InvalidToken from None
 
 
 @group.get("/waitpoints", needs="read")

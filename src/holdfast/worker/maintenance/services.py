@@ -28,6 +28,7 @@ from .scheduler import ROLE as SCHEDULES
 from .scheduler import Scheduler
 from .service import Pace, Service, Work, spread
 from .stats_roller import StatsRoller
+from .undeclared import UndeclaredLimits
 from .webhook_fanout import ROLE as WEBHOOKS
 from .webhook_fanout import Fanout
 
@@ -71,6 +72,7 @@ class Services:
         self.resolver: Final = Resolver(store)
         self.budget_releaser: Final = BudgetReleaser(store)
         self.timeout_waker: Final = TimeoutWaker(store, settings.wake_interval)
+        self.undeclared: Final = UndeclaredLimits(store, tasks)
         self.fanout: Final = Fanout(store, partial(leads, WEBHOOKS), clock)
 
     def start(self) -> list[Awaitable[None]]:
@@ -125,6 +127,7 @@ class Services:
         """Release jobs parked in lanes that have room, and remove the rates of unused keys."""
         if await self._store.aread(Op(lanes.anyone_parked, single=True)):
             await self._store.awrite(Op(lanes.unpark_stalled))
+            await self.undeclared.check_jobs()
         if await self._store.aread(Op(rates.is_idle, single=True)):
             await self._store.awrite(Op(rates.prune_idle))
 

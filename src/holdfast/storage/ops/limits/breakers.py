@@ -124,6 +124,11 @@ async def list_breakers(tx: Tx) -> list[Breaker]:
     return [_breaker(row) for row in await tx.all(sql.list_breakers)]
 
 
+async def existing(tx: Tx, scopes: Collection[str]) -> frozenset[str]:
+    """Return those of these breakers that exist."""
+    return frozenset(await _read_all(tx, scopes))
+
+
 async def _inherited(tx: Tx, scope: str) -> Breaker | None:
     """Return a tenant's breaker, created with its first job; None where it has none to inherit from."""
     followed = breaker_it_follows(scope)
