@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from ..errors import ConfigError, InvalidArguments, InvalidInput
+from ..tasks.annotations import UNKNOWN, Hints, read_hints
 from ..tasks.functions import is_async
-from ..tasks.hints import UNKNOWN, Hints, read_hints
 from ..tasks.signature import result_decoder
 from ..values import codec
 

@@ -19,7 +19,7 @@ import msgspec
 from ..errors import ConfigError, InvalidArguments, Undecodable
 from ..values import codec, lossy_json
 from ..values.references import Use, lift
-from .hints import UNKNOWN, Hints, read_hints
+from .annotations import UNKNOWN, Hints, read_hints
 
 Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
 
