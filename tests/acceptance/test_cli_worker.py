@@ -146,7 +146,7 @@ def test_it_runs_jobs_and_ends_well_when_told_to(shop: holdfast.App, start: Star
 def test_what_is_not_done_within_the_grace_is_handed_back_at_no_cost(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["slow"].enqueue()
     worker = start("--grace", "0.2")
-    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
+    until(lambda: job.state == "running", PATIENCE, "the job runs")
     worker.signal(signal.SIGINT)
     assert worker.process.wait(PATIENCE) == 0
     record = job.status()
@@ -156,7 +156,7 @@ def test_what_is_not_done_within_the_grace_is_handed_back_at_no_cost(shop: holdf
 def test_a_second_signal_ends_the_grace(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["slow"].enqueue()
     worker = start("--grace", "600")
-    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
+    until(lambda: job.state == "running", PATIENCE, "the job runs")
     worker.signal(signal.SIGTERM)
     worker.heard("a second signal stops now")
     # Two within a moment are one that arrived twice, so it is sent until it is heard.
@@ -196,7 +196,7 @@ def test_a_wrong_option_is_told_before_anything_runs(shop: holdfast.App, tmp_pat
 def test_the_jobs_of_a_killed_process_are_rescued_at_once_and_it_is_replaced(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["slow"].enqueue()
     supervisor = start("--processes", "2", "--lease", "600", "--grace", "0")
-    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
+    until(lambda: job.state == "running", PATIENCE, "the job runs")
     owner = job.status().owner
     [victim] = [worker for worker in shop.workers.list() if worker.id == owner]
     os.kill(victim.pid, signal.SIGKILL)
@@ -234,11 +234,11 @@ def test_too_many_hanging_threads_end_the_worker(shop: holdfast.App, start: Star
 def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_process(shop: holdfast.App, start: Start) -> None:
     job = shop.tasks["stubborn"].enqueue()
     worker = start("--grace", "0", HOLDFAST_CANCEL_GRACE="0.05")
-    until(lambda: job.refresh().state == "running", PATIENCE, "the job runs")
+    until(lambda: job.state == "running", PATIENCE, "the job runs")
     worker.signal(signal.SIGTERM)
     worker.heard("although cancelled")
     assert worker.process.wait(PATIENCE) == 0
-    assert (job.refresh().state, job.status().reason) == ("ready", "shutdown")
+    assert (job.state, job.status().reason) == ("ready", "shutdown")
 
 
 def test_it_waits_for_a_store_that_is_down_and_can_be_told_to_stop(tmp_path: Path, start: Start) -> None:

@@ -25,13 +25,13 @@ def test_a_poison_job_fails_after_three_crashes_and_its_neighbours_succeed(
     until(lambda: before - {w.id for w in app.workers.list()} != set(), 60, "a worker fell", workers.log)
     # After the shortest pause, not the longest of half a minute.
     until(lambda: len(_alive(app)) == 2, 25, "the workers are back", workers.log)
-    until(lambda: culprit.refresh().state == "failed", 90, "the culprit is convicted", workers.log)
+    until(lambda: culprit.state == "failed", 90, "the culprit is convicted", workers.log)
     assert culprit.status().reason == "worker_lost"
     assert culprit.status().crashes == 3
     # Two workers fell with it, and then nothing but its own process.
     outcomes = [attempt.outcome for attempt in app.jobs.attempts(culprit.id)]
     assert outcomes == ["lost", "lost", "crashed", "crashed", "worker_lost"]
-    until(lambda: all(h.refresh().state == "succeeded" for h in handles), 90, "neighbours succeed", workers.log)
+    until(lambda: all(h.state == "succeeded" for h in handles), 90, "neighbours succeed", workers.log)
     assert workers.stop_all() == [0]
 
 

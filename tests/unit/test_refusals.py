@@ -301,7 +301,7 @@ def test_a_text_that_looks_like_a_path_is_not_stored_as_an_artifact(
             job.result()
     fine = [store.enqueue(text) for text in ("id\n1\n", "see https://example.org/a.html", "3.14", "example.org", "")]
     app.drain()
-    assert {job.refresh().state for job in fine} == {"succeeded"}
+    assert {job.state for job in fine} == {"succeeded"}
 
 
 def test_a_block_that_is_left_while_jobs_are_due_says_so(app: holdfast.App, caplog: pytest.LogCaptureFixture) -> None:

@@ -120,7 +120,7 @@ def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_body_from_be
     with app.worker(grace=0, cancel_grace=0.05):
         job = stubborn.enqueue()
         assert begun.wait(SOON)
-    assert (job.refresh().state, job.status().reason) == ("ready", "shutdown")
+    assert (job.state, job.status().reason) == ("ready", "shutdown")
     assert app.workers.list() == []
     assert "stubborn" in next(line for line in caplog.messages if "not waited for" in line)
 

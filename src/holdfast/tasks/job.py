@@ -58,21 +58,11 @@ class Job(Generic[R]):
         self.created: Final = created
         self._jobs = jobs
         self._task = task
-        self._record: JobRecord | None = None
 
     @property
     def state(self) -> JobState:
-        """State at the last `refresh`; reads it the first time."""
-        return (self._record or self.refresh()._record).state  # type: ignore[union-attr]
-
-    def refresh(self) -> Job[R]:
-        """Read the job again."""
-        self._record = self._jobs.get(self.id)
-        return self
-
-    async def arefresh(self) -> Job[R]:
-        self._record = await self._jobs.aget(self.id)
-        return self
+        """Its state, read now. In async code use `(await job.astatus()).state`."""
+        return self._jobs.get(self.id).state
 
     def status(self) -> JobRecord:
         """Read everything that the store has about the job."""
