@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from holdfast import App, SyncContext
 from holdfast.cli.main import cli
+from holdfast.cli.worker import worker
 from tests.postgres_server import Databases, url_of
 
 from .kit import Run, answer, fill
@@ -134,6 +135,12 @@ def test_queues_with_a_space_between_them_are_told_to_have_a_comma(tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 2
     assert "--queues mail,default" in done.stderr
+
+
+def test_a_list_option_that_is_repeated_adds_up() -> None:
+    given = ["shop:app", "--queues", "mail,post", "--queues", "sms", "--weights", "a=1", "--weights", "b=2"]
+    parsed = worker.make_context("worker", given).params
+    assert (parsed["queues"], parsed["weights"], parsed["resident"]) == ("mail,post,sms", "a=1,b=2", None)
 
 
 def test_a_word_that_a_policy_does_not_have_is_answered_with_those_it_has(run: Run) -> None:

@@ -106,7 +106,7 @@ def test_a_name_in_force_a_long_one_and_a_missing_one_are_refused(app: App, run:
 
 
 def test_a_token_is_confined_to_queues_and_tasks(app: App, run: Run) -> None:
-    what = ("--scope", "work", "--scope", "enqueue", "--queues", "mail, sms", "--tasks", "send")
+    what = ("--scope", "work", "--scope", "enqueue", "--queues", "mail", "--queues", "sms", "--tasks", "send")
     made = answer(run("tokens", "create", "mailer", *what, "--json"))
     assert (made["queues"], made["tasks"]) == (["mail", "sms"], ["send"])
     assert "queues mail, sms; tasks send" in " ".join(run("tokens", "list").output.split())

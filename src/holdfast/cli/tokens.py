@@ -13,13 +13,9 @@ from .locate import find_app
 from .output import instant, plain, print_json, print_table, say
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """Comma-separated names."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        return tuple(filter(None, (part.strip() for part in value.split(",")))) if isinstance(value, str) else value
+def _names(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in comma-separated texts."""
+    return tuple(name for text in texts for part in text.split(",") if (name := part.strip()))
 
 
 @click.group(epilog=EXIT_CODES)
@@ -33,8 +29,16 @@ def tokens() -> None:
 @click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, help="Scope of the token; repeatable.")
 @click.option("--tenant", metavar="NAME", help="Restrict it to this tenant. [default: the whole store]")
 @click.option("--expires", type=Duration(), help="Expires in, such as 30d. [default: never]")
-@click.option("--queues", type=Names(), default=(), help="Restrict it to jobs of these queues. [default: all]")
-@click.option("--tasks", type=Names(), default=(), help="Restrict it to jobs of these tasks. [default: all]")
+@click.option(
+    "--queues",
+    metavar="A,B",
+    multiple=True,
+    callback=_names,
+    help="Restrict it to jobs of these queues. [default: all]",
+)
+@click.option(
+    "--tasks", metavar="A,B", multiple=True, callback=_names, help="Restrict it to jobs of these tasks. [default: all]"
+)
 @actor_option
 @reason_option
 @json_option

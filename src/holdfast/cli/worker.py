@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 from typing import Any, Final, Literal
@@ -23,14 +24,22 @@ logger: Final = logging.getLogger("holdfast.cli")
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
+def _join(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> str | None:
+    return ",".join(texts) if texts else None
+
+
+_list_option: Final = functools.partial(click.option, multiple=True, callback=_join)
+"""A comma-separated list; an option that is repeated adds to it."""
+
+
 @click.command(cls=Command)
 @click.argument("where", metavar="MODULE:APP", required=False)
-@click.option(
+@_list_option(
     "--queues", metavar="A,B", help="Queues to serve, in order of preference. [default: those of the app's tasks]"
 )
-@click.option("--weights", metavar="A=3,B=1", help="Queues to serve, by weight.")
-@click.option("--capabilities", metavar="A,B", help="Capability for jobs that require it, such as gpu.")
-@click.option("--resident", metavar="A,B", help="Affinities that are already loaded.")
+@_list_option("--weights", metavar="A=3,B=1", help="Queues to serve, by weight.")
+@_list_option("--capabilities", metavar="A,B", help="Capability for jobs that require it, such as gpu.")
+@_list_option("--resident", metavar="A,B", help="Affinities that are already loaded.")
 @click.option("--residents", type=int, metavar="N", help="Number of affinities it can hold loaded. [default: 1]")
 @click.option(
     "--affinity-wait",
