@@ -31,6 +31,7 @@ _LONGEST: Final = 0.5
 _BETWEEN_ROLLS: Final = 1.0
 PATIENCE: Final = 5.0
 """Seconds after which the reason why a job has not ended is logged."""
+_AWAITED: Final = " (await job waits for its result; await task.aenqueue(…) only enqueues)"
 _EXPECTED: Final = frozenset({"running", "claimable", "due_later"})
 
 
@@ -135,7 +136,7 @@ class Watch(Generic[E]):
             async with asyncio.timeout(timeout):
                 await asyncio.wait([future], timeout=PATIENCE)
                 if not future.done():
-                    await self.awarn(job_id)
+                    await self.awarn(job_id, _AWAITED if self._kind == "job" else "")
                 return _given(await future)
         except TimeoutError:
             raise self._late(timeout, job_id, await self._areason(job_id)) from None
@@ -257,12 +258,12 @@ class Watch(Generic[E]):
     _areason = _reason.awaiting
 
     @composed
-    async def warn(self, line: Line, id: str) -> None:
+    async def warn(self, line: Line, id: str, hint: str = "") -> None:
         """Log why one has not ended after a while, unless that is expected."""
         reason = await line.call(self._reason, self._areason, id)
         # A waiting task may itself occupy the slot that the other one needs.
         if reason and (reason.code not in _EXPECTED or (reason.code == "claimable" and current_job())):
-            logger.warning("%s %s has not ended after %g s: %s", self._kind, id, PATIENCE, reason.text)
+            logger.warning("%s %s has not ended after %g s: %s%s", self._kind, id, PATIENCE, reason.text, hint)
 
     awarn = warn.awaiting
 

@@ -304,6 +304,8 @@ def _imported(module: str, name: str, call: CallOptions | None) -> Task[Any, Any
 def _direct(task: Task[Any, Any]) -> Callable[..., Any]:
     if task.fn is None:
         raise TypeError(f"task {task.name!r} is implemented elsewhere; enqueue it")
+    if task.call_options is not _NO_OPTIONS:
+        raise TypeError(f"task {task.name!r}: a call runs it here, without options; write .options(…).enqueue(…)")
     if task.signature.context_parameter:
         raise TypeError(f"task {task.name!r} takes a context; call {task.name}.fn(ctx, …) yourself")
     return task.fn
