@@ -4,7 +4,7 @@
     ├── ConfigError                 a wrong setting; nothing has run
     │   ├── MissingExtra            also an ImportError: its message is the command to run
     │   └── UnknownOption           also a TypeError: the message has the option's name here
-    ├── BlockingCall                also a RuntimeError: a wait inside a task, or a blocking one in an event loop
+    ├── BlockingCall                also a RuntimeError: a wait in a task or an import, or one that blocks an event loop
     ├── NotAwaited                  .call, also a RuntimeError: a call of ctx whose await was forgotten
     ├── NoCurrentJob                also a RuntimeError: holdfast.current() where no job runs
     ├── InvalidInput                a value was refused; nothing was written
@@ -165,7 +165,7 @@ class MissingExtra(ConfigError, ImportError):
 
 
 class BlockingCall(HoldfastError, RuntimeError):
-    """A wait inside a task, or a blocking wait in an event loop, could last forever. Nothing was awaited."""
+    """A wait in a task or an import, or a blocking wait in an event loop, could last forever. Nothing was awaited."""
 
     code = "blocking_call"
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from . import importing
 from .errors import BlockingCall
 from .model.jobs import Claimed
 from .rules.redaction import redact
@@ -76,8 +77,18 @@ def is_run_of(store: object) -> bool:
     return in_child() if run is None or run.app is None else run.app.open() is store
 
 
+def refuse_in_import(what: str) -> None:
+    """Raise BlockingCall while a command or a child process imports the caller's module."""
+    if importing.module is not None:
+        raise BlockingCall(
+            f"{what} is refused while holdfast imports module {importing.module!r}: its jobs run only after the import;"
+            f" {importing.GUARD}"
+        )
+
+
 def refuse_wait_in_task(kind: str, store: object) -> None:
     """Raise BlockingCall in a task: it would occupy a slot that the awaited job may need."""
+    refuse_in_import(f"waiting for a {kind}")
     if is_run_of(store):
         raise BlockingCall(
             f"waiting for a {kind} inside a task holds its worker's slot and may never end;"

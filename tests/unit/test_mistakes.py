@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import holdfast
 import holdfast.web
 import holdfast.webhooks
+from holdfast.client import watch
 from holdfast.rules.enums import allowed_values
 from holdfast.rules.retry import RetryPolicy
 from holdfast.testing import isolated
@@ -248,3 +250,75 @@ def test_keys_of_the_annotated_type_are_kept(app: holdfast.App) -> None:
     job = show.enqueue({1: 2})
     app.drain()
     assert job.result(0) == 2
+
+
+def command(folder: Path, module: str, *args: str) -> subprocess.CompletedProcess[str]:
+    (folder / "jobs.py").write_text(f"import holdfast\napp = holdfast.App('jobs.db')\n{module}")
+    run = [sys.executable, "-m", "holdfast", *args]
+    return subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+GUARD = 'move this below if __name__ == "__main__":'
+
+
+@pytest.mark.parametrize("waits", ["f.enqueue(1).result()", "list(f.enqueue(1).stream())", "app.worker().__enter__()",
+                                   "__import__('asyncio').run(f.enqueue(1).aresult())"])  # fmt: skip
+def test_a_module_that_waits_while_a_command_imports_it_is_refused(tmp_path: Path, waits: str) -> None:
+    done = command(tmp_path, f"@app.task\ndef f(x: int) -> int: return x\n{waits}", "worker", "jobs:app")
+    assert done.returncode == 2
+    assert "is refused while holdfast imports module 'jobs'" in done.stderr
+    assert done.stderr.strip().endswith(GUARD)
+
+
+def test_a_module_that_enqueues_while_a_command_imports_it_is_warned_of_once(tmp_path: Path) -> None:
+    module = "@app.task\ndef f() -> None: ...\nf.enqueue()\napp.enqueue_many([f.job()])\nf.enqueue()"
+    done = command(tmp_path, module, "jobs", "list", "--app", "jobs:app")
+    assert done.returncode == 0
+    assert done.stderr.count("the import of module 'jobs' enqueues a job") == 1
+    assert GUARD in done.stderr
+
+
+def test_a_child_process_names_the_import_that_waits_as_the_cause(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(
+        "import holdfast\napp = holdfast.App('jobs.db')\n"
+        "@app.task(isolate='process', max_attempts=1)\ndef f() -> None: ...\n"
+        "with app.worker():\n    job = f.enqueue()\n    job.wait()\n"
+    )
+    answer = run("import jobs; print(len(jobs.app.jobs.find()), jobs.job.status().error)", tmp_path)
+    assert answer.startswith("1 ")
+    assert "running a worker is refused while holdfast imports module 'jobs'" in answer
+
+
+def test_polling_the_state_of_a_job_sees_it_change(app: holdfast.App) -> None:
+    @app.task
+    def work() -> None: ...
+
+    job = work.enqueue()
+    assert job.state == "ready"
+    app.drain()
+    assert job.state == "succeeded"
+
+
+def test_a_call_with_options_is_refused_because_it_would_ignore_them(app: holdfast.App) -> None:
+    @app.task
+    def work(x: int) -> int:
+        return x
+
+    @app.task
+    async def awaiting(x: int) -> int:
+        return x
+
+    for task in (work, awaiting):
+        with pytest.raises(TypeError, match=r"without options; write \.options\(…\)\.enqueue\(…\)"):
+            task.options(delay=60)(1)  # type: ignore[operator]
+    assert work(1) == 1
+
+
+def test_an_await_of_a_job_that_nobody_runs_says_what_it_waits_for(
+    app: holdfast.App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "PATIENCE", 0.01)
+    job = app.declare("work").enqueue()
+    with caplog.at_level(logging.WARNING, "holdfast"), pytest.raises(holdfast.ResultTimeout):
+        asyncio.run(job.aresult(timeout=0.1))
+    assert caplog.messages[0].endswith("(await job waits for its result; await task.aenqueue(…) only enqueues)")

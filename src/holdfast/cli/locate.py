@@ -16,6 +16,7 @@ import click
 from ..app import App
 from ..config import load, origins
 from ..errors import ConfigError
+from ..importing import importing
 from ..runtime.database import Database
 from ..runtime.opening import database_file, foreign_tables
 
@@ -124,7 +125,8 @@ def _import(module_name: str, name: str, here: str) -> object:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        return importlib.import_module(module_name)
+        with importing(module_name):
+            return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             raise ConfigError(f"there is no module {error.name!r} in {here} or among installed packages") from error

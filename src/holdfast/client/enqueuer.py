@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from .. import importing
 from ..errors import InvalidInput
 from ..ids import ids
 from ..model.jobs import Enqueued, JobSpec
@@ -58,6 +59,8 @@ class Enqueuer:
 
     def one(self, request: JobRequest[R], tenant: str) -> Job[R]:
         """Store one job."""
+        if importing.module is not None:
+            importing.warn_of_enqueue()
         if request.task.task_options.inventory is not None:
             check_inventory((request,))
         with _NOTHING if self.around is None else self.around((request,)) as trace:
@@ -80,6 +83,8 @@ class Enqueuer:
 
     async def aone(self, request: JobRequest[R], tenant: str) -> Job[R]:
         """Store one job."""
+        if importing.module is not None:
+            importing.warn_of_enqueue()
         if request.task.task_options.inventory is not None:
             await acheck_inventory((request,))
         with _NOTHING if self.around is None else self.around((request,)) as trace:
@@ -116,6 +121,8 @@ class Enqueuer:
         self, line: Line, requests: Sequence[JobRequest[Any]], tenant: str, connection: object | None
     ) -> list[Job[Any]]:
         """Store several jobs in one transaction."""
+        if importing.module is not None:
+            importing.warn_of_enqueue()
         with self.tracing(await line.call(check_inventory, acheck_inventory, requests)) as trace:
             specs, given = _bulk(requests, tenant, connection, trace)
             if (connection := joined(self._store, given)) is not None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from .. import importing
 from ..errors import FlowNotFound, FlowNotSucceeded, ForeignMember, InvalidInput
 from ..flows.builder import Node
 from ..flows.flow import Extension, Flow
@@ -242,6 +243,8 @@ class Flows:
     @composed
     async def create(self, line: Line, flow: Flow) -> None:
         """Store a flow, in our own transaction or in the caller's."""
+        if importing.module is not None:
+            importing.warn_of_enqueue()
         async with self._around(line, (node.request for node in flow.nodes)) as trace:
             self._scope.of(flow.tenant)
             spec = plan_flow(flow, trace)

@@ -35,7 +35,7 @@ from ..streams.writer import FrameBuffer, FrameWriter
 from ..tasks.context import JobInfo, Stop
 from ..tasks.job import Job
 from ..tasks.options import Seconds
-from ..telemetry import is_run_of, refuse_on_event_loop
+from ..telemetry import is_run_of, refuse_in_import, refuse_on_event_loop
 from . import watch
 from .calls import composed
 from .jobs import first_reason
@@ -172,6 +172,7 @@ class Streams:
         """Raise BlockingCall in a task, whose slot the reader would occupy, and on an event loop."""
         if patience == 0 or tail.job_id in self._inline:
             return
+        refuse_in_import("a blocking read of a stream")
         if is_run_of(self._store()):
             raise BlockingCall(
                 "a blocking read of a stream inside a task holds its worker's slot and may never end; use"

@@ -16,6 +16,7 @@ from ..model.answers import JobFilter
 from ..storage.port import Store
 from ..tasks.middleware import Middleware
 from ..tasks.task import Task
+from ..telemetry import refuse_in_import
 from ..worker.registration import worth_telling
 from ..worker.settings import WorkerSettings
 from ..worker.worker import Worker
@@ -90,6 +91,7 @@ class EmbeddedWorker:
         return self._worker.id
 
     def _require_new(self) -> None:
+        refuse_in_import("running a worker")
         if self._thread is not None or self._worker is not None:
             raise ConfigError("this worker was started before; make another one with app.worker()")
 

@@ -21,6 +21,7 @@ from collections.abc import Coroutine, Iterator
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from ...importing import importing
 from .messages import (
     Begin,
     Begun,
@@ -170,7 +171,9 @@ class Child:
 
 def resolve(module: str, qualname: str) -> RunsInChild:
     """Return the task object of that name. A failed import raises its own error."""
-    found = functools.reduce(getattr, qualname.split("."), cast(Any, importlib.import_module(module)))
+    with importing(module):
+        imported = importlib.import_module(module)
+    found = functools.reduce(getattr, qualname.split("."), cast(Any, imported))
     if not hasattr(found, "run_in_child"):
         raise TypeError(f"{module}:{qualname} is not a task; a task with isolate='process' must keep its own name")
     return cast(RunsInChild, found)
