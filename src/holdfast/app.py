@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Never, ParamSpec, Self, TypeVar, cast
 
 from . import config as configuration
 from .client.access import Access
@@ -58,7 +58,9 @@ from .runtime.embedded import EmbeddedWorker
 from .runtime.opening import open_store, refuse_postgres_settings
 from .runtime.registry import Registry
 from .storage.port import Op, Store
+from .tasks import elsewhere
 from .tasks.destinations import Deliver, Destination, DestinationOptions, Gate, Ready
+from .tasks.elsewhere import find_attribute
 from .tasks.job import Job
 from .tasks.options import Seconds
 from .tasks.task import JobRequest
@@ -71,6 +73,7 @@ C = TypeVar("C")
 D = TypeVar("D", bound=Deliver)
 
 logger: Final = logging.getLogger("holdfast")
+_ONE_JOB: Final = "app.enqueue takes one job; write task.enqueue(…), or app.enqueue(task.job(…))"
 redact_logs()
 
 
@@ -261,16 +264,20 @@ class App(Registry):
 
     # -- enqueue
 
-    def enqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
+    def enqueue(self, request: JobRequest[R], *arguments: Never, tenant: str | None = None) -> Job[R]:
         """Enqueue a job made by `task.job(…)`."""
+        if arguments:
+            raise TypeError(_ONE_JOB)
         self._check(request)
         owner = self._tenants.of(request.options.tenant if tenant is None else tenant)
         if self._inline:
             return Job(self._inline, self._inline.run(request, owner), task=request.task.name)
         return self._enqueuer.one(request, owner)
 
-    async def aenqueue(self, request: JobRequest[R], *, tenant: str | None = None) -> Job[R]:
+    async def aenqueue(self, request: JobRequest[R], *arguments: Never, tenant: str | None = None) -> Job[R]:
         """The async version of `enqueue`."""
+        if arguments:
+            raise TypeError(_ONE_JOB)
         self._check(request)
         owner = self._tenants.of(request.options.tenant if tenant is None else tenant)
         if self._inline:
@@ -490,6 +497,11 @@ class App(Registry):
 
     def __repr__(self) -> str:
         return f"<App with {len(self._tasks)} tasks>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return find_attribute(self, "an app", name, elsewhere.APP)
 
 
 _warned: Final[set[str]] = set()

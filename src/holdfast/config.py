@@ -134,7 +134,7 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
     for name in sorted(environment):
         if name.startswith("HOLDFAST_") and name not in known and not name.startswith("HOLDFAST_TEST_"):
             close = difflib.get_close_matches(name, known, 1)
-            hint = f"is {close[0]} meant?" if close else "is it misspelt?"
+            hint = f"did you mean {close[0]}?" if close else "is it misspelt?"
             found[name] = f"{name} is set, but there is no such setting; {hint}"
     return found
 

@@ -106,7 +106,7 @@ def _pair(key: object, value: object) -> str:
     return f"{name}={value}"
 
 
-def check_duration(what: str, value: object) -> int:
+def check_duration(what: str, value: object, *, above_zero: bool = False) -> int:
     """Return seconds or a timedelta, finite and not negative, as microseconds."""
     if isinstance(value, timedelta):
         micros = value // _MICROSECOND
@@ -117,6 +117,8 @@ def check_duration(what: str, value: object) -> int:
         micros = value * SECOND if isinstance(value, int) else round(max(-1.0, min(value, MAX_INSTANT)) * SECOND)
     else:
         raise InvalidInput(f"{what} must be seconds or a timedelta, not {_kind(value)}")
+    if above_zero and micros <= 0:
+        raise InvalidInput(f"{what} must be more than 0 seconds; leave it out for no {what}")
     if micros < 0:
         raise InvalidInput(f"{what} is negative; give 0 or more seconds")
     if micros > MAX_INSTANT:

@@ -160,7 +160,7 @@ def test_an_unreadable_dsn_is_not_quoted() -> None:
 
 @pytest.mark.parametrize("dsn", ["postgresql://host/x?sslmod=off", "host=h sslmod=off"])
 def test_a_misspelt_parameter_of_the_dsn_is_named(dsn: str) -> None:
-    with pytest.raises(ConfigError, match="no parameter 'sslmod'; is sslmode meant"):
+    with pytest.raises(ConfigError, match="no parameter 'sslmod'; did you mean sslmode"):
         PostgresStore(dsn)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -322,3 +323,143 @@ def test_an_await_of_a_job_that_nobody_runs_says_what_it_waits_for(
     with caplog.at_level(logging.WARNING, "holdfast"), pytest.raises(holdfast.ResultTimeout):
         asyncio.run(job.aresult(timeout=0.1))
     assert caplog.messages[0].endswith("(await job waits for its result; await task.aenqueue(…) only enqueues)")
+
+
+@pytest.mark.parametrize(
+    ("owner", "call", "instead"),
+    [
+        ("job", "get", ".result(timeout=…)"), ("job", "ready", ".state.is_terminal"), ("job", "revoke", ".cancel()"),
+        ("job", "refresh", ".state"), ("app", "send_task", "app.external_task(name).enqueue(…)"),
+        ("app", "conf", "holdfast.toml"), ("app", "autodiscover_tasks", "import"),
+        ("app.worker()", "run", "with app.worker(): …"), ("ctx", "retry", "raise holdfast.Retry(…)"),
+    ],
+)  # fmt: skip
+def test_a_name_of_another_library_is_answered_with_what_to_write(
+    app: holdfast.App, owner: str, call: str, instead: str
+) -> None:
+    @app.task
+    def work(ctx: holdfast.SyncContext) -> str:
+        names: dict[str, Any] = {"app": app, "job": job, "ctx": ctx}
+        with pytest.raises(AttributeError, match=re.escape(instead)):
+            eval(f"{owner}.{call}", names)
+        with pytest.raises(AttributeError, match="no attribute 'colour'"):
+            eval(f"{owner}.colour", names)
+        return "told"
+
+    job = work.enqueue()
+    app.drain()
+    assert job.result() == "told"
+
+
+def test_a_worker_that_is_made_and_dropped_is_warned_of(app: holdfast.App, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        app.worker()
+    assert caplog.messages == ["a worker does nothing by itself; write: with app.worker():"]
+    caplog.clear()
+    with app.worker():
+        pass
+    assert caplog.messages == []
+
+
+def test_one_job_is_enqueued_by_one_value(app: holdfast.App) -> None:
+    @app.task(max_attempts=1)
+    def work(n: int) -> None: ...
+
+    @app.task(max_attempts=1)
+    def parent(ctx: holdfast.SyncContext) -> None:
+        ctx.enqueue(work, 1)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match=r"write task\.enqueue\(…\), or app\.enqueue\(task\.job\(…\)\)"):
+        app.enqueue(work, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"write task\.enqueue\(…\)"):
+        asyncio.run(app.aenqueue(work, 1))  # type: ignore[arg-type]
+    job = parent.enqueue()
+    app.drain()
+    with pytest.raises(holdfast.JobFailed, match=r"write ctx\.enqueue\(task\.job\(…\)\)"):
+        job.result()
+
+
+def test_a_search_by_words_is_sent_to_the_filter(app: holdfast.App) -> None:
+    with pytest.raises(TypeError, match=r"find\(holdfast\.model\.JobFilter\(state=…, queue=…\)\)"):
+        app.jobs.find(state="failed", queue="mail")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="JobFilter"):
+        asyncio.run(app.jobs.afind(state="failed"))  # type: ignore[arg-type]
+
+
+def test_options_by_place_are_told_to_go_by_name(app: holdfast.App) -> None:
+    with pytest.raises(holdfast.errors.ConfigError, match=r"options go by name, such as @app\.task\(queue='mail'\)"):
+        app.task("mail", 5)  # type: ignore[call-overload]
+
+
+def test_a_task_over_a_schedule_is_told_to_change_places(app: holdfast.App) -> None:
+    for decorate in (app.task, app.task(name="other")):
+        with pytest.raises(holdfast.errors.ConfigError, match=r"put @app\.task below @app\.cron"):
+            decorate(app.every(60, name=f"tick-{len(app.tasks)}")(app.task(name=f"{len(app.tasks)}")(lambda: None)))
+
+
+@pytest.mark.parametrize("wrong", [-1, 0, 0.0])
+def test_a_timeout_must_be_more_than_nothing(app: holdfast.App, wrong: float) -> None:
+    says = "timeout must be more than 0 seconds; leave it out for no timeout"
+    with pytest.raises(holdfast.InvalidInput, match=says):
+        app.task(timeout=wrong)
+    with pytest.raises(holdfast.InvalidInput, match=says):
+        app.declare("work").options(timeout=wrong).enqueue()
+
+
+@pytest.mark.parametrize(
+    ("store", "right"),
+    [
+        ("postgres:/localhost/shop", "'postgres://localhost/shop'"),
+        ("postgresql:/ada:secret@localhost/shop", r"'postgresql://ada:\*\*\*@localhost/shop'"),
+        ("sqlite:/jobs.db", "'sqlite:///jobs.db'"),
+        ("localhost:5432/shop", "write postgresql://localhost:5432/dbname"),
+    ],
+)
+def test_a_store_that_is_nearly_a_url_is_told_with_the_url(store: str, right: str) -> None:
+    with pytest.raises(holdfast.errors.ConfigError, match=right):
+        holdfast.App(store).open()
+
+
+def test_a_misspelt_argument_is_named_beside_the_missing_one(app: holdfast.App) -> None:
+    @app.task
+    def greet(user: str) -> None: ...
+
+    @app.task
+    def anything(user: str, **others: int) -> None: ...
+
+    with pytest.raises(holdfast.errors.InvalidArguments, match=r"'user', and got an unexpected keyword argument 'usr'"):
+        greet.enqueue(usr="Ada")  # type: ignore[call-arg]
+    with pytest.raises(holdfast.errors.InvalidArguments, match=r"argument: 'user'; it takes"):
+        anything.enqueue(usr=1)  # type: ignore[call-arg]
+
+
+def test_the_seconds_of_a_policy_are_named_as_such() -> None:
+    with pytest.raises(
+        holdfast.errors.ConfigError, match=r"the seconds before the first retry, must be a number from 0"
+    ):
+        holdfast.fixed("1")  # type: ignore[arg-type]
+
+
+def test_an_option_that_a_schedule_lacks_is_sent_to_where_it_belongs(app: holdfast.App) -> None:
+    @app.task
+    def work() -> None: ...
+
+    for options, says in (
+        ({"delay": 5}, "a schedule makes job after job; leave it out"),
+        ({"queue": "x"}, r"app\.schedule\(task\.options\(queue=…\)\.job\(…\), …\)"),
+        ({"colour": "x"}, "it has name, zone"),
+    ):
+        with pytest.raises(holdfast.errors.UnknownOption, match=says):
+            app.schedule(work.job(), every=60, **options)  # type: ignore[arg-type]
+    with pytest.raises(holdfast.InvalidInput, match="leave out delay"):
+        app.schedule(work.options(delay=5).job(), every=60)
+    with pytest.raises(holdfast.errors.UnknownOption, match=r"write @app\.task\(queue=…\) below @app\.every"):
+        app.every(60, queue="x")  # type: ignore[call-arg]
+
+
+def test_isolated_without_with_is_warned_of_by_its_own_name(
+    app: holdfast.App, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        isolated(app)
+    assert caplog.messages == ["isolated(…) does nothing by itself; write: with isolated(…):"]

@@ -156,8 +156,12 @@ def test_a_wrong_value_in_code_is_not_blamed_on_a_variable(monkeypatch: pytest.M
     ("option", "called"),
     [
         ("retries", "max_attempts"), ("max_retries", "max_attempts"), ("autoretry_for", "no_retry_on"),
-        ("bind", "holdfast.Context"), ("queue_name", "called queue"), ("countdown", "called delay"),
-        ("eta", "called at"), ("prioritty", "is priority meant"), ("frobnicate", "it has name, queue, priority"),
+        ("bind", "holdfast.Context"), ("queue_name", "use queue"),
+        ("countdown", r"use delay, an option of one call: task\.options\(delay=…\)"),
+        ("eta", "use at, an option of one call"), ("prioritty", "did you mean 'priority'"),
+        ("acks_late", "leave it out: a job of a lost worker always runs again"), ("key", "use dedupe_key"),
+        ("args", r"use the arguments of \.enqueue"), ("eager", r"use app\.inline"),
+        ("frobnicate", "it has name, queue, priority"),
     ],
 )  # fmt: skip
 def test_an_option_of_another_library_is_answered_with_its_name_here(
@@ -179,7 +183,7 @@ def test_an_option_is_sent_to_the_place_where_it_belongs(app: holdfast.App) -> N
 
     with pytest.raises(holdfast.errors.UnknownOption, match=r"an option of the task: @app\.task\(isolate=…\)"):
         work.options(isolate="process")  # type: ignore[call-arg]
-    with pytest.raises(holdfast.errors.UnknownOption, match="called delay here"):
+    with pytest.raises(holdfast.errors.UnknownOption, match="use delay$"):
         work.options(countdown=5)  # type: ignore[arg-type]
 
 
@@ -342,7 +346,7 @@ def test_a_schedule_without_parentheses_or_with_wrong_things_is_refused(app: hol
     for wrong in (work, "5m", None):
         with pytest.raises(holdfast.errors.ConfigError, match=r"write @app\.every\(60\), in seconds"):
             app.every(wrong)  # type: ignore[arg-type]
-    with pytest.raises(holdfast.errors.UnknownOption, match="called zone here"):
+    with pytest.raises(holdfast.errors.UnknownOption, match="use zone$"):
         app.cron("0 3 * * *", timezone="Europe/Paris")  # type: ignore[call-arg]
     with pytest.raises(holdfast.errors.UnknownOption, match=r"@app\.task\(queue=…\)"):
         app.every(60, queue="mail")  # type: ignore[call-arg]
@@ -432,7 +436,7 @@ def test_a_variable_that_sets_nothing_is_warned_of_once(
         holdfast.App(":memory:")
         holdfast.App(":memory:")
     assert caplog.messages == [
-        "HOLDFAST_CONCURENCY is set, but there is no such setting; is HOLDFAST_CONCURRENCY meant?"
+        "HOLDFAST_CONCURENCY is set, but there is no such setting; did you mean HOLDFAST_CONCURRENCY?"
     ]
 
 

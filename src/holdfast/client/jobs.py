@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never
 
 import msgspec
 
@@ -98,8 +98,11 @@ class Jobs:
     ademands = demands.awaiting
 
     @reads
-    def find(self, wanted: JobFilter | None = None) -> Op[list[JobRecord]]:
+    def find(self, /, wanted: JobFilter | None = None, **unknown: Never) -> Op[list[JobRecord]]:
         """Return jobs, newest first."""
+        if unknown:
+            how = ", ".join(f"{name}=…" for name in unknown)
+            raise TypeError(f"find takes a filter; write find(holdfast.model.JobFilter({how}))")
         wanted = self._wanted(wanted or JobFilter())
         return Op(lambda tx: queries.list_jobs(tx, wanted))
 

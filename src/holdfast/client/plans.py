@@ -17,7 +17,7 @@ from ..names import check_duration, check_name, check_priority, check_queue
 from ..rules.cron import check_steps, check_text, check_zone, parse_cron
 from ..rules.reserved import check_open_queue
 from ..rules.schedules import options_of
-from ..tasks.options import Seconds
+from ..tasks.options import CALL_OPTIONS, TASK_OPTIONS, Seconds
 from ..tasks.task import JobRequest, Task
 from ..values.codec import decode, encode
 from .specs import spec_of
@@ -41,21 +41,35 @@ class Policies(TypedDict, total=False):
     cooldown: Seconds
 
 
-_POLICIES: Final = ("name", "args", "kwargs", *Policies.__annotations__)
+_POLICIES: Final = ("name", *Policies.__annotations__)
 _CALLED_ELSEWHERE: Final = {"tz": "zone", "timezone": "zone", "catchup": "missed", "max_instances": "overlap"}
+
+
+_ONCE: Final = ("id", "at", "delay", "connection")
+"""Options of one job, which jobs of a schedule cannot share."""
+_BOTH: Final = "the schedule has a cron expression and an interval; give one"
 
 
 def check_policies(where: str, given: Policies) -> Policies:
     """Refuse an unknown policy, with its name here."""
     for name in given:
         if name in _CALLED_ELSEWHERE:
-            raise UnknownOption(f"{where} has no option {name!r}; it is called {_CALLED_ELSEWHERE[name]} here")
+            raise UnknownOption(f"{where} has no option {name!r}; use {_CALLED_ELSEWHERE[name]}")
         if name not in _POLICIES:
-            raise UnknownOption(
-                f"{where} has no option {name!r}; it has {', '.join(_POLICIES)}. Options of the job belong to its task:"
-                f" write @app.task({name}=…) below it"
-            )
+            raise UnknownOption(f"{where} has no option {name!r}; {_hint(where, name)}")
     return given
+
+
+def _hint(where: str, name: str) -> str:
+    """Return what to write for an option that schedules do not have."""
+    if name in _ONCE:
+        return "a schedule makes job after job; leave it out"
+    if where != "app.schedule" and name in TASK_OPTIONS:
+        return f"it is an option of the job: write @app.task({name}=…) below {where}"
+    if name in CALL_OPTIONS:
+        return f"it is an option of the job: app.schedule(task.options({name}=…).job(…), …)"
+    known = _POLICIES if where == "app.schedule" else ("args", "kwargs", *_POLICIES)
+    return f"it has {', '.join(known)}"
 
 
 def plan(
@@ -112,8 +126,10 @@ def checked(spec: ScheduleSpec) -> ScheduleSpec:
     """Return a schedule in its normal form; InvalidInput if something does not fit."""
     if is_large(spec.payload):
         raise PayloadTooLarge("the schedule's arguments", len(spec.payload.encode()), INLINE)
-    if (spec.expression is None) == (spec.every is None):
-        raise InvalidInput("give either a cron expression or an interval, and not both")
+    if spec.expression is None and spec.every is None:
+        raise InvalidInput("a schedule needs a time: give a cron expression, or every")
+    if spec.expression is not None and spec.every is not None:
+        raise InvalidInput(_BOTH)
     if spec.every is not None and spec.every < _SHORTEST:
         raise InvalidInput("every is shorter than a second; give at least 1")
     if spec.missed not in MISSED:
@@ -143,7 +159,7 @@ def changed(
 ) -> ScheduleSpec:
     """Return a schedule's definition after an edit; what is None stays."""
     if cron is not None and every is not None:
-        raise InvalidInput("give either a cron expression or an interval, and not both")
+        raise InvalidInput(_BOTH)
     changes: dict[str, Any] = {name: value for name, value in policies.items() if value is not None}
     changes |= {name: check_duration(name, changes[name]) for name in ("jitter", "cooldown") if name in changes}
     if cron is not None:
@@ -178,9 +194,8 @@ def _cooldown(interval: int | None) -> int:
 
 def _repeatable(request: JobRequest[Any]) -> JobRequest[Any]:
     call = request.options
-    given = {"id": call.id, "at": call.at, "delay": call.delay, "connection": call.connection}
-    if once := [name for name, value in given.items() if value is not None]:
-        raise InvalidInput(f"{', '.join(once)} cannot be said of a job that comes again and again; leave it out")
+    if once := [name for name in _ONCE if getattr(call, name) is not None]:
+        raise InvalidInput(f"a schedule makes job after job; leave out {', '.join(once)}")
     if isinstance(call.deadline, datetime):
         raise InvalidInput("a schedule's deadline must be seconds from each job's start of waiting, not an instant")
     return request

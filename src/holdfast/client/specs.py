@@ -250,10 +250,7 @@ def _timeout(call: CallOptions, task: TaskOptions) -> int | None:
     timeout = task.timeout if call.timeout is ... else call.timeout
     if timeout is None:
         return None
-    micros = check_duration("timeout", timeout)
-    if micros == 0:
-        raise InvalidInput("timeout is 0; give more seconds, or leave it out for no timeout")
-    return micros
+    return check_duration("timeout", timeout, above_zero=True)
 
 
 def _dedupe(call: CallOptions, task: str) -> Dedupe | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, TypeVar, Unpack, overload
 
 from .options import CountTerms, Ends, SharedCalls, WaitTerms, shown_as
 
@@ -63,8 +63,10 @@ class AwaitingCalls(SharedCalls):
         """Resume after some seconds or at an instant. Meanwhile the job occupies no worker and may outlive it."""
         return self._made("sleep", self._calls().sleep(how_long))
 
-    def enqueue(self, request: JobRequest[R]) -> Coroutine[None, None, Job[R]]:
+    def enqueue(self, request: JobRequest[R], *arguments: Never) -> Coroutine[None, None, Job[R]]:
         """Enqueue a job made by `task.job(…)`, once, for this job's tenant unless it names another."""
+        if arguments:
+            raise TypeError("ctx.enqueue takes one job; write ctx.enqueue(task.job(…))")
         return self._made("enqueue", self._calls().enqueue(request))
 
     def waitpoint(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, TypeVar, Unpack, overload
 
 from .options import CountTerms, Ends, SharedCalls, WaitTerms, shown_as
 
@@ -55,8 +55,10 @@ class BlockingCalls(SharedCalls):
 
         step(self._calls().sleep(how_long))
 
-    def enqueue(self, request: JobRequest[R]) -> Job[R]:
+    def enqueue(self, request: JobRequest[R], *arguments: Never) -> Job[R]:
         """Enqueue a job made by `task.job(…)`, once, for this job's tenant unless it names another."""
+        if arguments:
+            raise TypeError("ctx.enqueue takes one job; write ctx.enqueue(task.job(…))")
         from ..storage.step import step
 
         return step(self._calls().enqueue(request))

@@ -44,7 +44,8 @@ class RetryPolicy:
         for name in ("initial", "factor", "cap", "spread"):
             value = getattr(self, name)
             if not (_is_number(value) and 0 <= value <= _LONGEST):
-                raise ConfigError(f"RetryPolicy.{name} must be between 0 and {_LONGEST:.0f}, not {value!r}")
+                what = "initial, the seconds before the first retry," if name == "initial" else name
+                raise ConfigError(f"RetryPolicy.{what} must be a number from 0 to {_LONGEST:,.0f}, not {value!r}")
         if self.max_age is not None and not (_is_number(self.max_age) and 0 < self.max_age <= _OLDEST):
             raise ConfigError(f"RetryPolicy.max_age must be above 0, up to {_OLDEST:.0f}, not {self.max_age!r}")
 

@@ -14,6 +14,8 @@ from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import ConfigError, HoldfastError
 from ..model.answers import JobFilter
 from ..storage.port import Store
+from ..tasks import elsewhere
+from ..tasks.elsewhere import find_attribute
 from ..tasks.middleware import Middleware
 from ..tasks.task import Task
 from ..telemetry import refuse_in_import
@@ -57,6 +59,11 @@ class EmbeddedWorker:
         self._stopping: asyncio.Task[None] | None = None
         self._started = threading.Event()
         self._failure: BaseException | None = None
+        self._entered = False
+
+    def __del__(self) -> None:
+        if not getattr(self, "_entered", True):
+            logger.warning("a worker does nothing by itself; write: with app.worker():")
 
     async def __aenter__(self) -> EmbeddedWorker:
         self._require_new()
@@ -90,7 +97,13 @@ class EmbeddedWorker:
         assert self._worker is not None
         return self._worker.id
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return find_attribute(self, "a worker", name, elsewhere.WORKER)
+
     def _require_new(self) -> None:
+        self._entered = True
         refuse_in_import("running a worker")
         if self._thread is not None or self._worker is not None:
             raise ConfigError("this worker was started before; make another one with app.worker()")

@@ -18,6 +18,7 @@ from ..telemetry import in_child
 
 _POSTGRES: Final = ("postgres", "postgresql")
 _POSTGRES_ONLY: Final = ("schema", "pool_size", "listen_dsn")
+_HOST: Final = re.compile(r"[\w.-]+:\d+(?=/)")
 _KEYWORDS: Final = re.compile(r"(^|\s)(host|hostaddr|dbname|service)=")
 
 
@@ -116,7 +117,13 @@ def _scheme(where: str) -> str:
     if not scheme and _KEYWORDS.search(where):
         raise ConfigError("the store looks like Postgres keywords; write it as postgresql://user@host/dbname")
     if where.startswith(("postgres:/", "postgresql:/", "sqlite:/")) and not scheme:
-        raise ConfigError("a URL as a Path loses a slash; pass the store as text")
+        kind, _, rest = where.partition(":")
+        right = f"{kind}:{'///' if kind == 'sqlite' else '//'}{rest.lstrip('/')}"
+        raise ConfigError(
+            f"the store's URL lacks a slash, as in a Path, which drops one; pass the store as text: {redacted(right)!r}"
+        )
+    if not scheme and (host := _HOST.match(where)):
+        raise ConfigError(f"the store {host[0]!r}… looks like a Postgres server; write postgresql://{host[0]}/dbname")
     if scheme not in (*_POSTGRES, "", "sqlite", "file"):
         raise ConfigError(f"no store for {scheme}://; use a file's path, sqlite:///…, :memory: or postgresql://…")
     return scheme

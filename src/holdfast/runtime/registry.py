@@ -102,6 +102,8 @@ class Registry(Enqueuer):
             routed = wanted if "queue" in options else replace(wanted, queue=self._router.queue_for(called))
             return self._register(fn, called, routed)
 
+        if len(function) > 1:
+            raise ConfigError("app.task takes a function only; options go by name, such as @app.task(queue='mail')")
         return decorate(*function) if function else decorate
 
     def declare(self, name: str, *, queue: str | None = None, **options: Any) -> Task[..., Any]:

@@ -69,12 +69,12 @@ def pending(applied: Collection[int], dialect: Dialect) -> list[Migration]:
     return [migration for migration in known if migration.version not in applied]
 
 
-def check(applied: Collection[int], dialect: Dialect) -> None:
+def check(applied: Collection[int], dialect: Dialect, where: str = "the database") -> None:
     """Raise SchemaMismatch unless the schema is exactly the one this code writes."""
     if missing := pending(applied, dialect):
         known = len(migrations(dialect))
         lacks = f"{len(missing)} of {known} migrations" if len(missing) < known else "Holdfast's tables"
-        message = f'the database lacks {lacks}; run "holdfast db migrate", or call app.migrate() at start-up'
+        message = f'{where} lacks {lacks}; run "holdfast db migrate", or call app.migrate() at start-up'
         raise SchemaMismatch(message, backend=dialect)
 
 

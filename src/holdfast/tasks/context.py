@@ -20,6 +20,8 @@ from ..names import check_affinity
 from ..outcomes import Throttle
 from ..streams.calls import AwaitingStream, BlockingStream, tracked
 from ..telemetry import current_run
+from . import elsewhere
+from .elsewhere import find_attribute
 
 if TYPE_CHECKING:
     from ..durable.calls import Durable
@@ -175,6 +177,11 @@ class _BaseContext(SharedCalls):
 
         self._check()
         return extension_of(self._app.flows, self.job, lambda: self._calls().number("flow", "", ""))
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return find_attribute(self, "a context", name, elsewhere.CONTEXT)
 
 
 class Context(AwaitingStream, AwaitingCalls, _BaseContext):

@@ -33,6 +33,8 @@ def check_function(fn: Any) -> None:
     """Refuse objects that no worker could call."""
     if isinstance(fn, str) or not callable(fn):
         raise ConfigError(f"app.task takes a function, not {fn!r}; a name is given by name=")
+    if hasattr(fn, "task_options"):
+        raise ConfigError(f"{fn!r} is a task already; put @app.task below @app.cron and @app.every, or leave it out")
     if isinstance(fn, type):
         raise ConfigError(f"app.task takes a function, not the class {fn.__name__}; write a def that calls it")
     if inspect.isbuiltin(fn):

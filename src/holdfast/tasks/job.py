@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from ..errors import JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped
 from ..model.actions import ActionResult
 from ..model.jobs import Ended, JobRecord, JobState
+from . import elsewhere
+from .elsewhere import find_attribute
 
 if TYPE_CHECKING:
     from ..model.signals import Sent
@@ -167,6 +169,11 @@ class Job(Generic[R]):
         if task is None:
             raise PicklingError(f"{self!r} cannot be pickled; send job.id, and call app.job(id) where it arrives")
         return _unpickled, (task, self.id, self.created)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return find_attribute(self, "a job", name, elsewhere.JOB)
 
 
 def _unpickled(task: Any, id: str, created: bool) -> Job[Any]:

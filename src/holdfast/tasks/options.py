@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -83,8 +84,8 @@ class TaskOptions:
         check_priority(self.priority)
         check_attempts(self.max_attempts)
         check_policy(self.retry)
-        if self.timeout is not None and check_duration("timeout", self.timeout) <= 0:
-            raise ConfigError("timeout must be more than 0 seconds; leave it out for no timeout")
+        if self.timeout is not None:
+            check_duration("timeout", self.timeout, above_zero=True)
         if self.concurrency is not None:
             check_limit("concurrency", self.concurrency)
         for what, name in (("rate", self.rate), ("breaker", self.breaker), ("quota", self.quota)):
@@ -174,24 +175,53 @@ _CALLED_ELSEWHERE: Final = {
     **dict.fromkeys(("expires", "expiry", "expire", "ttl"), "deadline"),
     **dict.fromkeys(("time_limit", "soft_time_limit", "job_timeout", "max_age"), "timeout"),
     **dict.fromkeys(("rate_limit", "throttle"), 'rate, such as rate="10/s"'),
-    **dict.fromkeys(("unique", "unique_key", "lock", "singleton", "queueing_lock", "job_key"), "dedupe_key"),
-    **dict.fromkeys(("task_id", "job_id", "key"), "id"),
+    **dict.fromkeys(("unique", "unique_key", "lock", "singleton", "queueing_lock", "job_key", "key"), "dedupe_key"),
+    **dict.fromkeys(("task_id", "job_id"), "id"),
     **dict.fromkeys(("max_concurrency", "max_instances"), "concurrency"),
     **dict.fromkeys(("metadata", "meta", "labels", "headers"), "tags"),
+    "description": "title",
+    "at_front": "priority",
+    "link": "on_success",
+    "link_error": "on_failure",
+    **dict.fromkeys(("depends_on", "chord"), "a flow: with app.flow(…)"),
+    **dict.fromkeys(("args", "kwargs"), "the arguments of .enqueue(…)"),
+    **dict.fromkeys(("eager", "always_eager"), "app.inline()"),
 }
+_NOT_NEEDED: Final = {
+    **dict.fromkeys(("acks_late", "reject_on_worker_lost"), "a job of a lost worker always runs again"),
+    **dict.fromkeys(("ignore_result", "store_results"), "a result is stored with its job, and pruned with it"),
+}
+
+
+_OF_A_CALL: Final = "an option of one call: task.options({}=…).enqueue(…)"
+_OF_A_TASK: Final = "an option of the task: @app.task({}=…)"
+_CLOSE: Final = 0.7
+"""Similarity from which a name counts as misspelt; less gives guesses such as tags for args."""
 
 
 def unknown_option(where: str, given: Iterable[str], known: Sequence[str]) -> UnknownOption:
     """Return the error for options that `where` does not have, with a hint for the first of them."""
     name = next(iter(given))
-    if name in _CALLED_ELSEWHERE:
-        hint = f"it is called {_CALLED_ELSEWHERE[name]} here"
+    if name in _NOT_NEEDED:
+        hint = f"leave it out: {_NOT_NEEDED[name]}"
+    elif name in _CALLED_ELSEWHERE:
+        hint = f"use {_CALLED_ELSEWHERE[name]}{_place_of(_CALLED_ELSEWHERE[name], known)}"
     elif name in CALL_OPTIONS and known is not CALL_OPTIONS:
-        hint = f"it is an option of one call: task.options({name}=…).enqueue(…)"
+        hint = f"it is {_OF_A_CALL.format(name)}"
     elif name in TASK_OPTIONS and known is not TASK_OPTIONS:
-        hint = f"it is an option of the task: @app.task({name}=…)"
-    elif close := difflib.get_close_matches(name, known, 1):
-        hint = f"is {close[0]} meant?"
+        hint = f"it is {_OF_A_TASK.format(name)}"
+    elif close := difflib.get_close_matches(name, known, 1, _CLOSE):
+        hint = f"did you mean {close[0]!r}?"
     else:
         hint = f"it has {', '.join(known)}"
     return UnknownOption(f"{where} has no option {name!r}; {hint}")
+
+
+def _place_of(text: str, known: Sequence[str]) -> str:
+    """Return where the option that a hint begins with belongs, if that is another place."""
+    name = re.split(r"\W", text, maxsplit=1)[0]
+    if name in known:
+        return ""
+    if name in CALL_OPTIONS:
+        return f", {_OF_A_CALL.format(name)}"
+    return f"; it is {_OF_A_TASK.format(name)}" if name in TASK_OPTIONS else ""

@@ -111,7 +111,15 @@ class Signature:
         try:
             return dict(self._hints.parameters.bind(*args, **kwargs).arguments)
         except TypeError as exc:
-            raise InvalidArguments(f"task {self.name!r}: {exc}; it takes {self}") from None
+            raise InvalidArguments(f"task {self.name!r}: {exc}{self._misspelt(exc, kwargs)}; it takes {self}") from None
+
+    def _misspelt(self, wrong: TypeError, kwargs: Mapping[str, Any]) -> str:
+        """Name the argument that was probably meant for a missing one: `bind` stops at the first mistake."""
+        parameters = self._hints.parameters.parameters
+        unknown = [name for name in kwargs if name not in parameters]
+        if not unknown or "missing" not in str(wrong) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return ""
+        return f", and got an unexpected keyword argument {unknown[0]!r}"
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Encode a call as payload text, with each argument checked against its annotation."""

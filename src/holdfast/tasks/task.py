@@ -24,8 +24,10 @@ from ..rules.limits import check_rate_name
 from ..rules.retry import RetryPolicy, take_attempts
 from ..values.codec import VALUE_LIMIT
 from ..values.references import UnexpectedReference, Use
+from . import elsewhere
 from .child_entry import run_isolated
 from .context import Context, SyncContext
+from .elsewhere import find_attribute
 from .functions import check_context, is_async
 from .job import Job
 from .options import CALL_OPTIONS, CallOptions, Seconds, Tags, TaskOptions, unknown_option
@@ -36,14 +38,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _NO_OPTIONS: Final = CallOptions()
-_CALLED_ELSEWHERE: Final = {
-    **dict.fromkeys(("delay", "send", "defer", "perform_async", "push", "submit", "enqueue_job"), ".enqueue(…)"),
-    **dict.fromkeys(("apply_async", "send_with_options", "configure", "schedule"), ".options(…).enqueue(…)"),
-    **dict.fromkeys(("kiq", "defer_async"), "await .aenqueue(…)"),
-    **dict.fromkeys(("s", "si", "signature_of", "message"), ".job(…)"),
-    **dict.fromkeys(("map", "chunks"), "app.enqueue_many([task.job(…), …]) or flow.map(task, …)"),
-    "starmap": "app.enqueue_many([task.job(…), …]) or flow.starmap(task, …)",
-}
 
 
 class JobRequest(msgspec.Struct, Generic[R], frozen=True):
@@ -271,11 +265,7 @@ class Task(Generic[P, R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Suggest the names used here for the calls of other libraries."""
-            if name in _CALLED_ELSEWHERE:
-                raise AttributeError(f"a task has no .{name}(…); use {_CALLED_ELSEWHERE[name]}", name=name, obj=self)
-            # Raises the original error: a property may have failed.
-            return object.__getattribute__(self, name)
+            return find_attribute(self, "a task", name, elsewhere.TASK)
 
 
 class AsyncTask(Task[P, R]):

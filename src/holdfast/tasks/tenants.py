@@ -36,6 +36,8 @@ class Block(_GeneratorContextManager[T]):
     """A context manager for users that has an effect only inside its `with` block; it warns if that was forgotten."""
 
     _used = False
+    called: str | None = None
+    """Name that the user called it by, if another function made it for them."""
 
     def __enter__(self) -> T:
         self._used = True
@@ -48,7 +50,7 @@ class Block(_GeneratorContextManager[T]):
 
     def __del__(self) -> None:
         if not self._used:
-            warn_unentered(self.func.__name__)
+            warn_unentered(self.called or self.func.__name__)
 
 
 def warn_unentered(name: str) -> None:

@@ -34,7 +34,9 @@ def isolated(
     With a `ManualClock` as `clock`, delays and retries come due when the test advances it. `random` gives the numbers
     from 0 up to 1 by which their jitter is chosen.
     """
-    return app.override_store(store, clock=clock, random=random)
+    block = app.override_store(store, clock=clock, random=random)
+    block.called = "isolated"
+    return block
 
 
 def inline(app: App) -> AbstractContextManager[App]:

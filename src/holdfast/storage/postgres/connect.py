@@ -143,7 +143,7 @@ def _misspelt(wrong: str) -> str:
     named = re.search(r'(?:query parameter|connection option):? "(\w+)"', wrong)
     known = [option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()]
     close = difflib.get_close_matches(named[1], known, 1) if named else []
-    return f"it has no parameter {named[1]!r}; is {close[0]} meant?" if named and close else ""
+    return f"it has no parameter {named[1]!r}; did you mean {close[0]}?" if named and close else ""
 
 
 def _checked(schema: str) -> str:

@@ -242,7 +242,8 @@ class PostgresStore:
         return runner.run(op, WRITE, until)
 
     def _check_schema(self, runner: Runner, until: float | None = None) -> None:
-        migrate.check(runner.run(migrations.APPLIED, READ, until).answer, "postgres")
+        where = "the database" if self._schema is None else f"schema {self._schema!r} of the database"
+        migrate.check(runner.run(migrations.APPLIED, READ, until).answer, "postgres", where)
         self._look_at_schema = time.monotonic() + _TRUSTED
 
 
