@@ -167,14 +167,16 @@ def _from_toml(environment: Mapping[str, str], file: Path | None) -> dict[str, A
     chosen = file or Path(environment.get("HOLDFAST_CONFIG", "holdfast.toml"))
     if not chosen.exists():
         if "HOLDFAST_CONFIG" in environment or file:
-            raise ConfigError(f"the settings file {chosen} does not exist")
+            raise ConfigError(f"the settings file {chosen} does not exist; create it, or unset HOLDFAST_CONFIG")
         return {}
     try:
         settings = tomllib.loads(chosen.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise ConfigError(f"{chosen} is not valid TOML: {wrong}") from wrong
     if unknown := settings.keys() - set(known_settings()):
-        raise ConfigError(f"{chosen} has unknown settings: {', '.join(sorted(unknown))}")
+        close = difflib.get_close_matches(min(unknown), known_settings(), 1)
+        hint = f"did you mean {close[0]}?" if close else "remove them"
+        raise ConfigError(f"{chosen} has unknown settings: {', '.join(sorted(unknown))}; {hint}")
     return settings
 
 
@@ -210,7 +212,7 @@ def _convert(name: str, default: object, value: Any) -> Any:
         return int(whole)
     except (TypeError, ValueError, OverflowError, ArithmeticError):
         kind = "a whole number" if isinstance(default, int) else "a number"
-        raise ConfigError(f"{name} is {_shown(value)}, which is not {kind}") from None
+        raise ConfigError(f"{name} is {_shown(value)}, which is not {kind}; give one, such as {default}") from None
 
 
 def _listed(name: str, value: Any) -> tuple[str, ...]:

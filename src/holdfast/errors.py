@@ -115,11 +115,11 @@ _WHERE: Final = {
     "quota": "make it with app.quotas.set or: holdfast quotas set",
     "rate": "make it with app.rate or: holdfast limits rate",
     "breaker": "make it with app.breaker or: holdfast breakers set",
-    "schedule": "holdfast cron list shows those there are",
-    "worker": "holdfast workers list shows those there are",
-    "token": "holdfast tokens list shows those there are",
-    "key": "holdfast keys list shows those there are",
-    "queue": "holdfast queues list shows those there are",
+    "schedule": "see: holdfast cron list",
+    "worker": "see: holdfast workers list",
+    "token": "see: holdfast tokens list",
+    "key": "see: holdfast keys list",
+    "queue": "see: holdfast queues list",
 }
 
 
@@ -358,7 +358,7 @@ class JobNotSucceeded(HoldfastError):
         self.job_id = job_id
         self.state = state
         self.error = error
-        super().__init__(f"job {job_id} {state}" + (f": {error}" if error else ""))
+        super().__init__(f"job {job_id} {state}" + (f": {error}" if error and error != state else ""))
 
 
 class JobFailed(JobNotSucceeded):

@@ -39,6 +39,11 @@ _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun: "1 call", "2 calls"."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def check_name(what: str, value: object, *, limit: int = NAME_BYTES) -> str:
     """Check a task, tenant, key, tag or id: 1 to `limit` bytes of visible text."""
     text = _text(what, value)

@@ -80,7 +80,7 @@ def test_the_list_says_what_each_is_good_for(app: App, run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "a role or by scopes"),
+        ([], 2, "a role or scopes"),
         (["--role", "viewer", "--scope", "work"], 2, "not both"),
         (["--role", "root"], 2, "'viewer', 'operator', 'admin'"),
         (["--scope", "fly"], 2, "'enqueue'"),

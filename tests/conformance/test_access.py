@@ -361,7 +361,7 @@ def test_what_is_no_secret_is_nobodys(each_store: World, text: str) -> None:
         ({"name": "", "role": "viewer"}, "the token's name is empty"),
         ({"name": "x" * 129, "role": "viewer"}, "shorten it to 128"),
         ({"name": "a\x1b[2J", "role": "viewer"}, "contains U\\+001B"),
-        ({"name": "ci"}, "by a role or by scopes"),
+        ({"name": "ci"}, "a role or scopes"),
         ({"name": "ci", "role": "viewer", "scopes": ["read"]}, "not both"),
         ({"name": "ci", "role": "root"}, "there is no role 'root'; use viewer, operator, admin"),
         ({"name": "ci", "scopes": ["fly"]}, "there is no scope 'fly'; use one or more of read"),

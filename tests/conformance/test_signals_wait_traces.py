@@ -43,7 +43,7 @@ def test_the_place_that_a_suspended_job_waits_at_is_explained(each_store: World)
     send(world, job.id, "gossip")
     texts = [reason.text for reason in world.read(explaining.explain, job.id).reasons]
     assert "signal 'legal'" in texts[0]
-    assert texts[-1] == "1 signals in its mailbox do not end the wait"
+    assert texts[-1] == "1 signal in its mailbox does not end the wait"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy.pool import NullPool
 
 from holdfast.clock import ManualClock
-from holdfast.errors import ConfigError, NotInTransaction, StorageError
+from holdfast.errors import ConfigError, NotInTransaction, StorageError, StorageUnavailable
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.postgres import PostgresStore
 from holdfast.storage.postgres.place import BorrowedPlaces, Place
@@ -218,6 +218,16 @@ def test_an_autocommit_psycopg_connection_is_refused(store: PostgresStore, noted
     with psycopg.connect(noted_dsn, autocommit=True) as connection, pytest.raises(NotInTransaction):
         store.within(connection, kit.insert("a"))
     assert store.read(kit.names()) == []
+
+
+def test_a_lent_connection_that_is_broken_is_told_what_to_do_with_it(store: PostgresStore, noted_dsn: str) -> None:
+    with psycopg.connect(noted_dsn) as connection:
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            connection.execute("select * from nowhere")
+        with pytest.raises(StorageError, match="roll it back, and begin another"):
+            store.within(connection, kit.insert("a"))
+    with pytest.raises(StorageUnavailable, match="the connection is closed; if it is yours, open another"):
+        store.within(connection, kit.insert("a"))
 
 
 def test_an_autocommit_async_psycopg_connection_is_refused(store: PostgresStore, noted_dsn: str) -> None:

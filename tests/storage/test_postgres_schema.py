@@ -33,6 +33,13 @@ def test_a_blank_database_says_to_migrate(blank_postgres_dsn: str) -> None:
     store.close()
 
 
+def test_a_schema_without_tables_is_named(blank_postgres_dsn: str) -> None:
+    store = PostgresStore(blank_postgres_dsn, schema="nope")
+    with pytest.raises(SchemaMismatch, match="schema 'nope' of the database lacks Holdfast's tables"):
+        store.write(kit.insert("a"))
+    store.close()
+
+
 def test_a_newer_schema_refuses_to_be_written(store: PostgresStore, noted_dsn: str) -> None:
     with psycopg.connect(noted_dsn) as connection:
         connection.execute("insert into holdfast_migration values (9999, 'from the future', 0, 9999)")

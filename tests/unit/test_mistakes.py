@@ -18,6 +18,7 @@ import holdfast
 import holdfast.web
 import holdfast.webhooks
 from holdfast.client import watch
+from holdfast.names import counted
 from holdfast.rules.enums import allowed_values
 from holdfast.rules.retry import RetryPolicy
 from holdfast.testing import isolated
@@ -463,3 +464,34 @@ def test_isolated_without_with_is_warned_of_by_its_own_name(
     with caplog.at_level(logging.WARNING, "holdfast"):
         isolated(app)
     assert caplog.messages == ["isolated(…) does nothing by itself; write: with isolated(…):"]
+
+
+def test_one_is_not_many() -> None:
+    assert [counted(n, "call") for n in (0, 1, 1000)] == ["0 calls", "1 call", "1,000 calls"]
+
+
+def test_a_missing_value_is_called_none_as_in_python(app: holdfast.App) -> None:
+    @app.task
+    def work(x: int) -> None: ...
+
+    with pytest.raises(holdfast.errors.InvalidArguments, match="x: expected int, got None"):
+        work.enqueue(None)  # type: ignore[arg-type]
+
+
+def test_a_cancelled_job_is_said_to_be_so_once(app: holdfast.App) -> None:
+    job = app.declare("work").enqueue()
+    job.cancel()
+    with pytest.raises(holdfast.JobCancelled, match=f"^job {job.id} cancelled$"):
+        job.result(timeout=0)
+
+
+def test_a_setting_that_does_not_exist_is_told_with_the_one_that_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "holdfast.toml").write_text("concurency = 5")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(holdfast.errors.ConfigError, match="unknown settings: concurency; did you mean concurrency"):
+        holdfast.App(":memory:")
+    (tmp_path / "holdfast.toml").write_text("lease = '30s'")
+    with pytest.raises(holdfast.errors.ConfigError, match="which is not a number; give one, such as 30"):
+        holdfast.App(":memory:")

@@ -312,11 +312,11 @@ def test_a_block_that_is_left_while_jobs_are_due_says_so(app: holdfast.App, capl
     work.options(delay=3600).enqueue()
     with app.worker():
         pass
-    assert "the worker's block was left" not in caplog.text
+    assert "the worker's block ended" not in caplog.text
     work.enqueue()
     with app.worker():
         pass
-    assert "the worker's block was left while jobs wait in queue 'mail'" in caplog.text
+    assert "the worker's block ended while jobs wait in queue 'mail'" in caplog.text
 
 
 def test_a_command_does_not_add_tables_to_a_database_of_others_unless_it_is_to_work_there(tmp_path: Path) -> None:

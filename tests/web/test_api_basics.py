@@ -39,6 +39,19 @@ def test_an_unknown_parameter_is_named(site: Site) -> None:
     assert "colour" in answer.json()["error"]["message"]
 
 
+def test_a_path_without_the_version_of_the_api_is_told_where_it_is(site: Site) -> None:
+    for path in ("/api/jobs", "/api", "/api/v2/jobs"):
+        answer = site.call("GET", path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+        assert "the API is below /api/v1" in answer.json()["error"]["message"]
+
+
+def test_a_body_without_a_type_is_told_to_have_one(site: Site) -> None:
+    answer = site.call("POST", "/api/v1/jobs/x/cancel")
+    assert answer.status_code == 415
+    assert "and no content-type was sent; send the header" in answer.json()["error"]["message"]
+
+
 def test_a_method_that_is_not_there_says_which_are(site: Site) -> None:
     answer = site.call("TRACE", "/api/v1/jobs/x")
     assert answer.status_code == 405

@@ -90,7 +90,9 @@ async def test_a_job_that_nobody_can_run_is_said_aloud(shop: Shop, caplog: pytes
         with caplog.at_level(logging.ERROR, "holdfast.worker"):
             for _ in range(3):
                 await worker.services.queue_totals.run_once()
-        (said,) = [record.getMessage() for record in caplog.records if "can run nowhere" in record.getMessage()]
+        (said,) = [
+            record.getMessage() for record in caplog.records if "others like it, cannot run" in record.getMessage()
+        ]
         assert job.id in said
         assert "quantum" in said
         (found,) = await shop.app.queues.astranded()

@@ -78,7 +78,7 @@ def test_the_code_that_holds_the_loop_is_named_once_and_its_end_is_told(caplog: 
     assert first.startswith("the event loop has not moved for 2.0 s")
     assert "hold_the_loop" in first
     assert __file__ in first
-    assert last == "the event loop moves again; it stood still for 3.5 s"
+    assert last == "the event loop runs again; it was blocked for 3.5 s"
 
 
 def test_each_blockage_is_told_anew(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from ..app import App
 from ..config import load, origins
 from ..errors import ConfigError
 from ..importing import importing
+from ..names import counted
 from ..runtime.database import Database
 from ..runtime.opening import database_file, foreign_tables
 
@@ -52,19 +53,15 @@ def find_app(
     others = foreign_tables(file) if file.exists() else 0
     if others and not adds:
         raise ConfigError(
-            f"{file} has {_tables(others)}, none of them Holdfast's;"
+            f"{file} has {counted(others, 'table')}, none of them Holdfast's;"
             f" if this is the right file, create them with: holdfast db migrate --store {file}"
         )
     if others or not file.exists():
         with Database(app.config) as database:
             database.create()
-        added = f"added Holdfast's tables to {file}, which had {_tables(others)} before"
+        added = f"added Holdfast's tables to {file}, which had {counted(others, 'table')} before"
         (say or _say)(added if others else f"created a new SQLite database: {file}")
     return app
-
-
-def _tables(n: int) -> str:
-    return f"{n:,} table{'' if n == 1 else 's'}"
 
 
 def is_named(app_name: str | None, store: str | None) -> bool:

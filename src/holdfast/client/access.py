@@ -208,7 +208,7 @@ def _ending(secret: str) -> Op[bool]:
 
 def _scopes(role: str | None, scopes: Collection[str] | None) -> frozenset[str]:
     if (role is None) == (scopes is None):
-        raise InvalidInput("say what the token is good for by a role or by scopes: one of them, and not both")
+        raise InvalidInput("a token has a role or scopes; give one of them, not both")
     if role is not None:
         return scopes_of(role)
     if isinstance(scopes, str):

@@ -198,7 +198,7 @@ def _told(moved: tuple[QueueSettings, builtins.list[str] | None]) -> QueueSettin
     """Log a warning for a queue that may be mistyped; it may also get its first jobs later."""
     after, others = moved
     if others is not None:
-        there = f"those that have are {', '.join(others)}" if others else "no queue has"
+        there = f"those that have are {', '.join(others)}" if others else "there is no such queue yet"
         logger.warning("queue %r has no jobs, settings or workers so far; %s", after.name, there)
     return after
 

@@ -143,7 +143,8 @@ def _suspended(job: JobRecord, rest: Rest, now: int) -> list[Reason]:
         left = max(0, rest.timeout_at - now)
         reasons.append(Reason("timeout", f"times out ({rest.on_timeout}s) in {said(left)}"))
     if rest.unread:
-        reasons.append(Reason("unread_signals", f"{rest.unread:,} signals in its mailbox do not end the wait"))
+        unread = "1 signal in its mailbox does" if rest.unread == 1 else f"{rest.unread:,} signals in its mailbox do"
+        reasons.append(Reason("unread_signals", f"{unread} not end the wait"))
     return reasons
 
 

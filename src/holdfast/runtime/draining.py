@@ -102,7 +102,7 @@ def run_blocking(work: Coroutine[Any, Any, T], *, instead: str) -> T:
     """Run on an event loop of its own; refused where one runs already."""
     if _loop_runs_here():
         work.close()
-        raise ConfigError(f"an event loop runs here, which this call would block; {instead} instead")
+        raise ConfigError(f"an event loop runs here, which this call would block; use: {instead}")
     return asyncio.run(work)
 
 

@@ -146,8 +146,8 @@ class EmbeddedWorker:
         found = await self._app.jobs.afind(JobFilter(state="ready", queue=queue, limit=_MOST_CHECKED))
         if any(job.not_before <= self._clock.now() for job in found):
             logger.info(
-                "the worker's block was left while jobs wait in queue %r; other workers run them, or wait for a job"
-                " inside the block: job.result()", queue,
+                "the worker's block ended while jobs wait in queue %r, which are left to other workers; to wait for a"
+                " job, call job.result() inside the block", queue,
             )  # fmt: skip
 
     def _make(self) -> Worker:

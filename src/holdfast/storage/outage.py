@@ -8,6 +8,7 @@ from typing import Final
 
 from ..clock import SYSTEM_CLOCK
 from ..errors import OutcomeUnknown, StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable
+from ..names import counted
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -39,7 +40,7 @@ class Outage:
             self._logged = self._logged or log
         if log:
             logger.warning(
-                "the store cannot be used (%s: %s); running jobs continue, and calls are retried until it can",
+                "the store cannot be used (%s: %s); running jobs continue, and calls are retried until it answers",
                 type(error).__name__, error,
             )  # fmt: skip
         logger.debug("%s failed without the store: %s: %s", part, type(error).__name__, error)
@@ -48,7 +49,7 @@ class Outage:
     def passed(self) -> None:
         """Record that a write succeeded."""
         if self._since is not None and (ended := self._end()) is not None:
-            logger.warning("the store is back after %.1f s; %d calls failed meanwhile", *ended)
+            logger.warning("the store is back after %.1f s; %s failed meanwhile", ended[0], counted(ended[1], "call"))
 
     def _end(self) -> tuple[float, int] | None:
         """Return how long it lasted and how many calls failed; None where it was not logged."""

@@ -39,6 +39,8 @@ _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _MOMENT: Final = re.compile(r'"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)?"')
 # The text for a time.
 _CLOCK: Final = re.compile(r'"\d\d:\d\d:\d\d')
+# The word in msgspec's errors, which speak of JSON; not a value that they quote.
+_NULL: Final = re.compile(r"(?<!')\bnull\b(?!')")
 
 
 def encode(value: object, *, what: str = "the value", limit: int = PAYLOAD_LIMIT, whole: bool = True) -> str:
@@ -102,7 +104,7 @@ def explain(exc: Exception) -> str:
     if isinstance(exc, RecursionError):
         return f"it is nested deeper than {MAX_DEPTH} levels"
     reason, _, place = str(exc).replace("`", "").partition(" - at ")
-    reason = reason[:1].lower() + reason[1:]
+    reason = _NULL.sub("None", reason[:1].lower() + reason[1:])
     return f"{place.removeprefix('$').removeprefix('.')}: {reason}" if place.strip("$") else reason
 
 
@@ -135,7 +137,7 @@ def _refuse_faults(value: object, what: str) -> None:
     plain = msgspec.to_builtins(value, builtin_types=(datetime, time), enc_hook=_to_plain)
     if _has_fault(plain):
         path, leaf = next((path, leaf) for path, leaf in _leaves(plain, "") if _fault(leaf))
-        raise InvalidArguments(f"{what}: {path or 'it'} is {leaf!r}: {_fault(leaf)}")
+        raise InvalidArguments(f"{what}: {path or 'the value'} is {leaf!r}: {_fault(leaf)}")
 
 
 def _refuse_collision(value: object, text: str, what: str) -> None:
@@ -213,7 +215,7 @@ def _blame(value: object, exc: Exception) -> str:
         path += step
         if isinstance(exc, RecursionError):
             break
-    return f"{path.removeprefix('.') or 'it'} {_reason(value, exc)}"
+    return f"{path.removeprefix('.') or 'the value'} {_reason(value, exc)}"
 
 
 def _failing_part(value: object) -> tuple[str, object, Exception] | None:

@@ -19,6 +19,7 @@ from .pages.templates import MOUNT, Templates, mount_of
 from .settings import WebSettings
 from .static import Static
 from .wire.dispatch import Dispatcher, JsonRenderer, path_below
+from .wire.failures import Refused, error_response
 
 API: Final = "/api/v1"
 
@@ -30,7 +31,12 @@ def build(app: App, settings: WebSettings) -> ASGIApp:
     hub = Hub(refreshes=settings.refreshes)
     api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json)
     pages = Dispatcher(app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html)
-    parts: dict[str, ASGIApp] = {API: api, "/static": Static(), "/live": LivePages(hub, pages, html, app, settings)}
+    parts: dict[str, ASGIApp] = {
+        API: api,
+        "/api": _beside_the_api,
+        "/static": Static(),
+        "/live": LivePages(hub, pages, html, app, settings),
+    }
     return Guard(_Parts(parts, pages), authenticator, settings)
 
 
@@ -52,6 +58,11 @@ class _Parts:
                 await part(below, receive, send)
                 return
         await self._pages(scope, receive, send)
+
+
+async def _beside_the_api(scope: Scope, receive: Receive, send: Send) -> None:
+    message = f"the API is below {API}; {API}/openapi.json lists its operations"
+    await error_response(Refused(404, "not_found", message))(scope, receive, send)
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -117,4 +117,7 @@ def _require_supported(driver: object) -> None:
 
 def _require(host: Host, backend: str, driver: object) -> None:
     if host.backend != backend:
-        raise TypeError(f"a {backend} connection ({full_name(driver)}) was passed to a {host.backend} store")
+        raise TypeError(
+            f"a {backend} connection ({full_name(driver)}) was passed to a {host.backend} store; pass"
+            f" one of {host.backend}"
+        )

@@ -73,12 +73,22 @@ _GRANTS: Final = (
 )
 
 
+_ADVICE_BY_STATE: Final = {
+    "42501": _GRANTS,
+    "25P02": "an earlier statement of your transaction failed: roll it back, and begin another",
+}
+_CLOSED: Final = "the connection is closed"
+"""The driver's message, also for a connection of the caller."""
+
+
 def translate(error: Exception) -> HoldfastError:
     """Return the Holdfast error for a driver's error that came from a statement."""
     if is_unstorable(error):
         return refused(error) if isinstance(error, UnicodeEncodeError) or _is_of_number(error) else holding_nul()
     kind = _kind(error)
-    advice = _CREATE if _is_missing_database(error) else _GRANTS if _is_denied(error) else _ADVICE.get(kind)
+    advice = _CREATE if _is_missing_database(error) else _ADVICE_BY_STATE.get(_state(error)) or _ADVICE.get(kind)
+    if str(error) == _CLOSED:
+        advice = f"if it is yours, open another; otherwise {advice}"
     return kind(f"{_first_line(error)}; {advice}" if advice else _first_line(error), backend="postgres")
 
 
@@ -127,8 +137,8 @@ def _is_missing_database(error: Exception) -> bool:
     )
 
 
-def _is_denied(error: Exception) -> bool:
-    return getattr(error, "sqlstate", None) == "42501"
+def _state(error: Exception) -> str:
+    return getattr(error, "sqlstate", None) or ""
 
 
 def _is_of_number(error: Exception) -> bool:

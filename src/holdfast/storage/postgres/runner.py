@@ -243,7 +243,7 @@ def _explained(
     return found
 
 
-_FIND_THE_LOCK: Final = "look in pg_locks for the session that holds one, and repeat the call"
+_FIND_THE_LOCK: Final = "look in pg_locks for the session that holds the lock, and repeat the call"
 _LOOK_FIRST: Final = " and may have been committed; read the state again before repeating the call"
 
 

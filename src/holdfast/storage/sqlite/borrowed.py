@@ -88,7 +88,9 @@ class BorrowedConnection:
         cursor.execute("pragma schema_version").fetchall()
         found = next(row[2] for row in cursor.execute("pragma database_list").fetchall() if row[1] == "main")
         if not found or not os.path.exists(mine) or not os.path.samefile(found, mine):
-            raise ConfigError(f"the connection is to {found or 'another database'}, this store is {mine}")
+            raise ConfigError(
+                f"the connection is to {found or 'another database'}, this store is {mine}; connect to the store's file"
+            )
 
 
 def _guarded(

@@ -184,10 +184,12 @@ async def _look(app: App) -> Checkup:
 def _of_queues(queues: Sequence[QueueStats]) -> Iterator[Finding]:
     due = [queue for queue in queues if queue.oldest_due_age is not None and not queue.is_paused]
     if unserved := tuple(queue.name for queue in due if not queue.workers):
-        yield Finding("unserved", f"{len(unserved)} queues have due jobs but no worker", unserved)
+        yield Finding("unserved", f"{_have(unserved, 'queue', 'queues')} due jobs but no worker", unserved)
     late = [queue for queue in due if queue.name.startswith(PREFIX) and (queue.oldest_due_age or 0.0) > _BEHIND]
     if behind := tuple(queue.name.removeprefix(PREFIX) for queue in late if queue.workers):
-        yield Finding("outbox_behind", f"{len(behind)} outboxes have delivered nothing for several minutes", behind)
+        yield Finding(
+            "outbox_behind", f"{_have(behind, 'outbox', 'outboxes')} delivered nothing for several minutes", behind
+        )
 
 
 def _of_workers(workers: Sequence[WorkerStats]) -> Iterator[Finding]:
@@ -217,3 +219,7 @@ def _of_disk(app: App) -> Iterator[Finding]:
     free = free_disk(app.config)
     if free is not None and free < _LITTLE_SPACE:
         yield Finding("store_full", "the disk of the store is nearly full")
+
+
+def _have(names: Sequence[str], one: str, several: str) -> str:
+    return f"1 {one} has" if len(names) == 1 else f"{len(names)} {several} have"

@@ -114,7 +114,8 @@ def _check_type(request: Request, wanted: str) -> None:
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != wanted:
         message = (
-            f"the body must be {wanted}, not {given or 'of no stated type'}; send the header content-type: {wanted}"
+            f"the body must be {wanted}, {f'not {given}' if given else 'and no content-type was sent'};"
+            f" send the header content-type: {wanted}"
         )
         least = ", and a body, {} at least" if wanted == _JSON else ""
         raise Refused(415, "unsupported_media_type", message + least)

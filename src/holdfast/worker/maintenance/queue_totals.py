@@ -54,4 +54,4 @@ def _log(item: Stranded) -> None:
     elif item.code == "queue_not_served":
         logger.error("queue %r has jobs and no live worker serves it; start one with --queues %s", queue, queue)
     else:
-        logger.error("job %s of queue %r, and others like it, can run nowhere: %s", item.job, queue, item.text)
+        logger.error("job %s of queue %r, and others like it, cannot run: %s", item.job, queue, item.text)

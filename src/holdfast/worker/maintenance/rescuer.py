@@ -98,7 +98,8 @@ class Rescuer:
     async def _rescue(self, worker: WorkerRecord, *, certain: bool) -> None:
         count = await rescue_all(self._store, worker.id, certain=certain, spread=self._random())
         if count:
-            logger.warning("worker %s (%s) is lost; %d of its jobs are ready again", worker.id, worker.name, count)
+            jobs = "1 of its jobs is" if count == 1 else f"{count:,} of its jobs are"
+            logger.warning("worker %s (%s) is lost; %s ready again", worker.id, worker.name, jobs)
 
 
 async def _read_workers(tx: Tx) -> tuple[int, list[WorkerRecord]]:

@@ -147,7 +147,9 @@ class JobRunner:
 
     def _reroute(self, job: Claimed) -> None:
         """Send a job whose task is unknown here to workers that have the task."""
-        logger.warning("job %s wants task %r, which is not here; it is left to workers that have it", job.id, job.task)
+        logger.warning(
+            "job %s needs task %r, which this worker lacks; it is left to workers that have it", job.id, job.task
+        )
         self._outcomes.submit(Finish(job.id, job.epoch, rerouted(job, self._routes, self._clock.now())))
 
     # -- ending

@@ -102,7 +102,7 @@ class Watchdog:
             self._asked = False
             self._stalled = 0.0
         if warned:
-            logger.warning("the event loop moves again; it stood still for %.1f s", stalled)
+            logger.warning("the event loop runs again; it was blocked for %.1f s", stalled)
 
     def _warn_blocked(self, stalled: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)
