@@ -9,9 +9,11 @@
     ├── NoCurrentJob                also a RuntimeError: holdfast.current() where no job runs
     ├── InvalidInput                a value was refused; nothing was written
     │   ├── InvalidArguments        arguments that do not fit the task's signature or cannot be encoded
+    │   │   └── UnexpectedReference  a result of another job, outside of a flow
     │   ├── Undecodable             stored text that is not JSON, or not of the expected type
     │   ├── InvalidVersion          an invalid version or range of versions
     │   ├── NotInInventory          .inventory .name .close, the task's inventory does not have it
+    │   ├── UnknownZone             not in this machine's time zone database
     │   ├── UnknownTask             no task of that name is registered or declared
     │   ├── ReservedName            .kind .name, a queue, task or breaker reserved for Holdfast
     │   ├── PayloadTooLarge         .size .limit
@@ -99,8 +101,8 @@ __all__ = [
     "QuotaNotFound", "RequestFailed", "ReservedName", "ResultTimeout", "SchemaMismatch", "SelfEdge", "SelfLocked",
     "SignalConflict", "SpendConflict", "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy",
     "StorageError", "StorageFull", "StorageReadOnly", "StorageUnavailable", "StreamFull", "TokenConflict",
-    "TooManySignals", "Undecodable", "UnknownDimension", "UnknownOption", "UnknownTask", "UnknownTenant",
-    "UrlRefused", "WrongAnswer",
+    "TooManySignals", "Undecodable", "UnexpectedReference", "UnknownDimension", "UnknownOption", "UnknownTask",
+    "UnknownTenant", "UnknownZone", "UrlRefused", "WrongAnswer",
 ]  # fmt: skip
 
 
@@ -232,6 +234,24 @@ class InvalidArguments(InvalidInput):
     """The arguments do not fit the task's signature, or cannot be encoded."""
 
     code = "invalid_arguments"
+
+
+class UnexpectedReference(InvalidArguments):
+    """A result of another job in a place where it will not be filled in."""
+
+    code = "unexpected_reference"
+
+    def __init__(self, reference: object) -> None:
+        super().__init__(
+            f"{reference!r} is a result that is not there yet; it can only be an argument of a job in the same flow: "
+            "flow.add(task.job(a.output))"
+        )
+
+
+class UnknownZone(InvalidInput):
+    """This machine's time zone database has no such zone."""
+
+    code = "unknown_zone"
 
 
 class Undecodable(InvalidInput):

@@ -17,6 +17,7 @@ import pytest
 import holdfast
 import holdfast.web
 import holdfast.webhooks
+from holdfast.cli import doctor
 from holdfast.client import watch
 from holdfast.names import counted
 from holdfast.rules.enums import allowed_values
@@ -495,3 +496,17 @@ def test_a_setting_that_does_not_exist_is_told_with_the_one_that_does(
     (tmp_path / "holdfast.toml").write_text("lease = '30s'")
     with pytest.raises(holdfast.errors.ConfigError, match="which is not a number; give one, such as 30"):
         holdfast.App(":memory:")
+
+
+def test_an_error_that_a_program_may_catch_is_among_the_errors(app: holdfast.App) -> None:
+    with pytest.raises(holdfast.errors.UnknownZone, match="IANA name"):
+        app.cron("0 3 * * *", zone="Europe/Pariss")(app.task(name="nightly")(lambda: None))
+    with app.flow("f") as flow:
+        output: Any = flow.add(app.declare("work").job()).output
+        with pytest.raises(holdfast.errors.UnexpectedReference, match="in the same flow"):
+            app.declare("other").enqueue(x=output)
+
+
+@pytest.mark.parametrize("name", ["spill", "listen_dsn"])
+def test_a_setting_that_is_not_set_is_not_shown_as_automatic(name: str) -> None:
+    assert doctor._text(name, None) == "none"

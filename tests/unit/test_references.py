@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.errors import InvalidArguments
+from holdfast.errors import InvalidArguments, UnexpectedReference
 from holdfast.tasks.signature import Signature
 from holdfast.values.codec import encode
 from holdfast.values.references import (  # fmt: skip
     MissingInput,
     Reference,
-    UnexpectedReference,
     decode_inputs,
     encode_inputs,
     fill,

@@ -161,7 +161,13 @@ def _number(facts: Facts, name: str, default: float = 0.0) -> float:
     return float(value) if isinstance(value, (int, float)) else default
 
 
-_WITHOUT: Final = {"affinity_wait": "unlimited", "name": "host and pid"}
+_WITHOUT: Final = {
+    "affinity_wait": "unlimited",
+    "name": "host and pid",
+    "spill": "none",
+    "schema": "first of the search path",
+    "listen_dsn": "none",
+}
 """Texts for settings that are not set and have no computed value."""
 
 

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from ..errors import InvalidInput
+from ..errors import InvalidInput, UnknownZone
 
 MAX_LENGTH: Final = 256
 _MAX_ZONE: Final = 64
@@ -64,10 +64,6 @@ class Cron:
         except (OverflowError, ValueError):
             # A datetime is limited to the years 1 to 9999.
             return
-
-
-class UnknownZone(InvalidInput):
-    """This machine's time zone database has no such zone."""
 
 
 def parse_cron(text: str, zone: str = "UTC") -> Cron:

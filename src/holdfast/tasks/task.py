@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Never, ParamSpec
 
 import msgspec
 
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, UnexpectedReference
 from ..flows.chains import Chain, Group, Takes, chain_of
 from ..model.jobs import JobSpec, OnDuplicate
 from ..names import check_name
@@ -23,7 +23,7 @@ from ..rules.budgets import Amounts
 from ..rules.limits import check_rate_name
 from ..rules.retry import RetryPolicy, take_attempts
 from ..values.codec import VALUE_LIMIT
-from ..values.references import UnexpectedReference, Use
+from ..values.references import Use
 from . import elsewhere
 from .child_entry import run_isolated
 from .context import Context, SyncContext

@@ -19,9 +19,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ..errors import InvalidArguments, PayloadTooLarge, Undecodable
+from ..errors import InvalidArguments, PayloadTooLarge, Undecodable, UnexpectedReference
 from .lossy_json import changed_fields, repeated_key
-from .references import Reference, UnexpectedReference
+from .references import Reference
 
 T = TypeVar("T")
 

@@ -12,8 +12,6 @@ from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import msgspec
 
-from ..errors import InvalidArguments
-
 Key: TypeAlias = "str | int"
 Path: TypeAlias = "tuple[Key, ...]"
 
@@ -36,16 +34,6 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-
-
-class UnexpectedReference(InvalidArguments):
-    """A reference in a place where no result will be filled in."""
-
-    def __init__(self, reference: object) -> None:
-        super().__init__(
-            f"{reference!r} is a result that is not there yet; it can only be an argument of a job in the same flow: "
-            "flow.add(task.job(a.output))"
-        )
 
 
 class Reference:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from ....clock import SECOND
-from ....errors import DuplicateJob, InvalidInput
+from ....errors import DuplicateJob, InvalidInput, UnknownZone
 from ....ids import ids
 from ....model.jobs import Enqueued
 from ....model.schedules import Backfill, Firing, RanNow, Schedule, ScheduleKey, ScheduleState
-from ....rules.cron import UnknownZone
 from ....rules.schedules import Due, due_ticks, job_of, next_tick, ticks_between
 from ...port import Tx, Value
 from ...statements import sql
