@@ -465,7 +465,9 @@ class TestResults:
             assert of(function).decode_result('{"a":[1]}') == {"a": [1]}
 
     def test_a_result_that_cannot_be_stored_is_refused(self) -> None:
-        with pytest.raises(InvalidArguments, match=r"the result of task 'mail': the value \(object\) cannot be written"):
+        with pytest.raises(
+            InvalidArguments, match=r"the result of task 'mail': the value \(object\) cannot be written"
+        ):
             of(welcome).encode_result(object())
         with pytest.raises(PayloadTooLarge, match="the result of task 'mail'"):
             of(welcome, limit=10).encode_result("x" * 20)

@@ -170,9 +170,10 @@ def test_a_long_wait_that_nobody_works_for_says_so_in_the_log(
     job = work.enqueue()
     with caplog.at_level(logging.WARNING, "holdfast"), pytest.raises(holdfast.ResultTimeout):
         asyncio.run(job.await_(0.1)) if awaiting else job.wait(0.1)
+    hint = " (await job waits for its result; await task.aenqueue(…) only enqueues)" if awaiting else ""
     assert caplog.messages == [
         f"job {job.id} has not ended after 0.01 s: no worker is alive for queue 'mail'; "
-        "start one with: holdfast worker MODULE:APP"
+        f"start one with: holdfast worker MODULE:APP{hint}"
     ]
 
 

@@ -38,7 +38,7 @@ async def test_an_unknown_task_is_handed_back_at_no_cost_and_rerouted_once(
         explanation = await app.jobs.aexplain(job.id)
         assert "task_unknown" in [reason.code for reason in explanation.reasons]
         assert "'strange'" in explanation.reasons[-1].text
-    assert len([r for r in caplog.records if "wants task" in r.getMessage()]) == 1
+    assert len([r for r in caplog.records if "needs task" in r.getMessage()]) == 1
 
 
 @live
