@@ -180,7 +180,7 @@ def test_a_queue_that_no_task_uses_gets_a_warning(shop: holdfast.App, start: Sta
 def test_flags_win_over_variables(shop: holdfast.App, start: Start) -> None:
     start("--concurrency", "3", "--name", "front", HOLDFAST_CONCURRENCY="9", HOLDFAST_LEASE="4").heard("serves")
     [worker] = shop.workers.list()
-    assert (worker.name, worker.concurrency, worker.lease) == ("front", 3, 4_000_000)
+    assert (worker.name, worker.concurrency, worker.lease) == ("front", 3, 4.0)
 
 
 @pytest.mark.parametrize(

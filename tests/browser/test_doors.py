@@ -53,7 +53,7 @@ def test_an_operator_acts_but_makes_no_tokens(visit: Visit, shop: Shop) -> None:
     (job,) = shop.some(1)
     page.goto(f"/jobs/{job}")
     page.get_by_role("button", name="Hold", exact=True).click()
-    expect(page.locator("[data-toasts]")).to_contain_text("Held")
+    expect(page.locator("[data-toasts]")).to_contain_text("The job is held.")
     assert shop.state(job) == "blocked"
     page.goto("/settings")
     assert page.locator("#new-token").count() == 0

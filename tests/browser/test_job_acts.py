@@ -23,7 +23,7 @@ def test_cancelling_ends_a_job_and_keeps_the_reason(page: Page, shop: Shop) -> N
     press(page, "Cancel")
     assert shop.state(job) == "ready", "nothing happens before the answer"
     confirm(page, "sent twice")
-    told(page, "Cancelled.")
+    told(page, "The job is cancelled.")
     assert shop.state(job) == "cancelled"
     assert last_act(shop, job) == ("job.cancel", "local", "sent twice")
 
@@ -44,7 +44,7 @@ def test_a_second_click_says_that_it_was_done(context: BrowserContext, shop: Sho
         page.goto(f"/jobs/{job}")
         press(page, "Cancel")
     confirm(first)
-    told(first, "Cancelled.")
+    told(first, "The job is cancelled.")
     confirm(second)
     told(second, "The job had already finished; nothing changed.")
 
@@ -72,10 +72,10 @@ def test_holding_and_releasing(page: Page, shop: Shop) -> None:
     (job,) = shop.some(1)
     page.goto(f"/jobs/{job}")
     press(page, "Hold")
-    told(page, "Held")
+    told(page, "The job is held.")
     assert shop.state(job) == "blocked"
     press(page, "Release")
-    told(page, "Released.")
+    told(page, "The job is released.")
     assert shop.state(job) == "ready"
 
 
@@ -83,7 +83,7 @@ def test_run_now_makes_a_delayed_job_due(page: Page, shop: Shop) -> None:
     (job,) = shop.some(1, delay=3600)
     page.goto(f"/jobs/{job}")
     press(page, "Run now")
-    told(page, "The job is due")
+    told(page, "The job is due now.")
     due = shop.ask(lambda app: app.jobs.get(job))
     assert due.not_before < due.created_at + 3600 * SECOND
 
@@ -93,12 +93,12 @@ def test_changing_priority_and_queue(page: Page, shop: Shop) -> None:
     page.goto(f"/jobs/{job}")
     inside = menu(page, "More actions")
     inside.get_by_label("Priority").fill("7")
-    press(inside, "Set")
-    told(page, "Priority set to 7.")
+    press(inside, "Set priority")
+    told(page, "The job has the new priority.")
     inside = menu(page, "More actions")
     inside.get_by_label("Queue").fill("reports")
     press(inside, "Move")
-    told(page, "Moved to reports.")
+    told(page, "The job is moved to the other queue.")
     moved = shop.ask(lambda app: app.jobs.get(job))
     assert (moved.priority, moved.queue) == (7, "reports")
 
@@ -118,7 +118,7 @@ def test_revoking_takes_a_film_from_its_worker(page: Page, shop: Shop) -> None:
     page.goto(f"/jobs/{film}")
     press(menu(page, "More actions"), "Revoke lease")
     confirm(page)
-    told(page, "Lease revoked.")
+    told(page, "The job has its lease revoked and is ready again.")
     assert last_act(shop, film)[0] == "job.revoke"
     page.goto(f"/jobs/{film}")
     press(page, "Cancel")
@@ -150,10 +150,10 @@ def test_a_chosen_few_are_counted_held_and_let_go_again(page: Page, shop: Shop) 
     expect(page.get_by_role("heading", level=1)).to_have_text("Hold 2 jobs?")
     assert [shop.state(job) for job in jobs] == ["ready"] * 3, "nothing happens before the answer"
     press(page, "Hold 2 jobs")
-    page.get_by_role("heading", name="Held 2 jobs").wait_for()
+    page.get_by_role("heading", name="Held: 2 jobs").wait_for()
     assert [shop.state(job) for job in jobs] == ["blocked", "blocked", "ready"]
     press(page, "Undo: release them")
-    page.get_by_role("heading", name="Released 2 jobs").wait_for()
+    page.get_by_role("heading", name="Released: 2 jobs").wait_for()
     assert [shop.state(job) for job in jobs] == ["ready"] * 3
 
 
@@ -167,14 +167,14 @@ def test_all_that_match_are_counted_first_and_only_they_are_cancelled(page: Page
     expect(page.get_by_role("heading", level=1)).to_have_text("Cancel 60 jobs?")
     (later,) = shop.some(1, tags=["many"])
     press(page, "Cancel 60 jobs")
-    page.get_by_role("heading", name="Cancelled 60 jobs").wait_for()
+    page.get_by_role("heading", name="Cancelled: 60 jobs").wait_for()
     assert {shop.state(job) for job in jobs} == {"cancelled"}
     assert (shop.state(other), shop.state(later)) == ("ready", "ready")
 
 
 def test_many_get_another_priority_and_another_queue(page: Page, shop: Shop) -> None:
     jobs = shop.some(2, tags=["both"])
-    for label, field, value in (("Priority …", "New priority", "-3"), ("Move …", "Target queue", "etl")):
+    for label, field, value in (("Set priority …", "Priority", "-3"), ("Move …", "Queue", "etl")):
         page.goto("/jobs?q=tag:both")
         page.locator("[data-pick-all]").check()
         press(page, label)

@@ -15,10 +15,10 @@ def test_chosen_jobs_are_held_after_a_count_and_released_by_undo(page: Page, sho
     page.get_by_role("button", name="Hold", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Hold 1 job?")
     page.get_by_role("button", name="Hold 1 job").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Held 1 job")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Held: 1 job")
     assert shop.state(job_id) == "blocked"
     page.get_by_role("button", name="Undo: release them").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Released 1 job")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Released: 1 job")
     assert shop.state(job_id) == "ready"
 
 
@@ -47,7 +47,7 @@ def test_a_job_is_cancelled_after_a_question(page: Page, shop: Shop) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("a mistake")
     dialog.get_by_role("button", name="Cancel", exact=True).click()
-    expect(page.get_by_text("Cancelled.", exact=True)).to_be_visible()
+    expect(page.get_by_text("The job is cancelled.", exact=True)).to_be_visible()
     assert shop.ask(lambda app: app.jobs.get(job_id).reason) == "a mistake"
 
 

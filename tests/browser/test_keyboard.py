@@ -55,7 +55,7 @@ def test_the_main_path_needs_no_pointer(context: BrowserContext, guarded: str, s
     page.keyboard.type("by hand")
     tab_to(page, "dialog#confirm button[value=yes]")
     page.keyboard.press("Enter")
-    expect(page.locator("[data-toasts]")).to_contain_text("Cancelled.")
+    expect(page.locator("[data-toasts]")).to_contain_text("The job is cancelled.")
     assert shop.state(older) == "cancelled"
 
 

@@ -16,7 +16,8 @@ function ask(event) {
   event.stopImmediatePropagation();
   fill(dialog, asker.dataset, "bulk" in form.dataset ? chosen(form) : "");
   const meant = copy(form, submitter);
-  dialog.addEventListener("close", () => dialog.returnValue === "yes" && go(meant, dialog), { once: true });
+  // The close event of an earlier question may still be queued; the dialog is open again when it arrives.
+  dialog.onclose = () => !dialog.open && dialog.returnValue === "yes" && go(meant, dialog);
   dialog.returnValue = "no";
   dialog.showModal();
 }
