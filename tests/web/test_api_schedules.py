@@ -76,7 +76,7 @@ def test_what_makes_no_schedule_is_named(site: Site) -> None:
     status, message = site.refused("POST", "/schedules", {**NIGHTLY, "task": "unheard"})
     assert (status, "unheard" in message) == (422, True)
     status, message = site.refused("POST", "/schedules", {**NIGHTLY, "every": 60})
-    assert (status, "either" in message) == (422, True)
+    assert (status, "give one" in message) == (422, True)
     status, message = site.refused("POST", "/schedules", {**NIGHTLY, "zone": "Mars/Olympus"})
     assert (status, "Mars/Olympus" in message) == (422, True)
     status, message = site.refused("POST", "/schedules", {**NIGHTLY, "arguments": {"m": 1}})
