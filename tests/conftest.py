@@ -22,9 +22,10 @@ def pytest_configure() -> None:
     """Put temporary files into memory: a disk's latency is most of the time of a test that writes."""
     if "TMPDIR" not in os.environ and _serves(_MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
-    # A script's background jobs start with SIGINT ignored, and tests interrupt themselves and their children.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A script's background jobs start with these ignored, and tests send them to themselves and to their children.
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def _serves(folder: Path) -> bool:
