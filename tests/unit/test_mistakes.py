@@ -292,6 +292,12 @@ def test_a_child_process_names_the_import_that_waits_as_the_cause(tmp_path: Path
     assert "running a worker is refused while holdfast imports module 'jobs'" in answer
 
 
+@pytest.mark.parametrize("key", ["nightly", ("nightly",), ("", "nightly", 1), (None, "nightly"), 7])
+def test_the_key_of_a_schedule_is_its_tenant_and_name(app: holdfast.App, key: Any) -> None:
+    with pytest.raises(holdfast.InvalidInput, match="give its tenant and name"):
+        app.schedules.runs([key])
+
+
 def test_polling_the_state_of_a_job_sees_it_change(app: holdfast.App) -> None:
     @app.task
     def work() -> None: ...

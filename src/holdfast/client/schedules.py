@@ -102,7 +102,7 @@ class StoredSchedules:
             raise InvalidInput(
                 f"{len(keys):,} schedules and {limit:,} runs of each are asked for; {_MOST:,} is the most"
             )
-        asked = [ScheduleKey(*key) for key in keys]
+        asked = [_checked_key(one) for one in keys]
         own = [key for key in asked if self._scope.tenant in (None, key.tenant)]
         return Op(lambda tx: schedules.runs_of(tx, own, limit))
 
@@ -236,6 +236,15 @@ class StoredSchedules:
         for spec in specs:
             if (url := webhook_of(spec.options)) is not None:
                 self._check_url(url)
+
+
+def _checked_key(given: object) -> ScheduleKey:
+    match given:
+        case (str() as tenant, str() as name):
+            return ScheduleKey(tenant, name)
+    raise InvalidInput(
+        f"{given!r:.100} is not the key of a schedule; give its tenant and name, such as ('', 'nightly')"
+    )
 
 
 class Schedules(StoredSchedules):
