@@ -242,9 +242,10 @@ def _checked_key(given: object) -> ScheduleKey:
     match given:
         case (str() as tenant, str() as name):
             return ScheduleKey(tenant, name)
-    raise InvalidInput(
-        f"{given!r:.100} is not the key of a schedule; give its tenant and name, such as ('', 'nightly')"
-    )
+        case _:
+            raise InvalidInput(
+                f"{given!r:.100} is not the key of a schedule; give its tenant and name, such as ('', 'nightly')"
+            )
 
 
 class Schedules(StoredSchedules):
