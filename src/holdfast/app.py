@@ -58,9 +58,9 @@ from .runtime.embedded import EmbeddedWorker
 from .runtime.opening import open_store, refuse_postgres_settings
 from .runtime.registry import Registry
 from .storage.port import Op, Store
-from .tasks import elsewhere
+from .tasks import foreign_names
 from .tasks.destinations import Deliver, Destination, DestinationOptions, Gate, Ready
-from .tasks.elsewhere import find_attribute
+from .tasks.foreign_names import find_attribute
 from .tasks.job import Job
 from .tasks.options import Seconds
 from .tasks.task import JobRequest
@@ -501,7 +501,7 @@ class App(Registry):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return find_attribute(self, "an app", name, elsewhere.APP)
+            return find_attribute(self, "an app", name, foreign_names.APP)
 
 
 _warned: Final[set[str]] = set()

@@ -14,8 +14,8 @@ from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import ConfigError, HoldfastError
 from ..model.answers import JobFilter
 from ..storage.port import Store
-from ..tasks import elsewhere
-from ..tasks.elsewhere import find_attribute
+from ..tasks import foreign_names
+from ..tasks.foreign_names import find_attribute
 from ..tasks.middleware import Middleware
 from ..tasks.task import Task
 from ..telemetry import refuse_in_import
@@ -100,7 +100,7 @@ class EmbeddedWorker:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return find_attribute(self, "a worker", name, elsewhere.WORKER)
+            return find_attribute(self, "a worker", name, foreign_names.WORKER)
 
     def _require_new(self) -> None:
         self._entered = True

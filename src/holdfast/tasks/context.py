@@ -20,8 +20,8 @@ from ..names import check_affinity
 from ..outcomes import Throttle
 from ..streams.calls import AwaitingStream, BlockingStream, tracked
 from ..telemetry import current_run
-from . import elsewhere
-from .elsewhere import find_attribute
+from . import foreign_names
+from .foreign_names import find_attribute
 
 if TYPE_CHECKING:
     from ..durable.calls import Durable
@@ -181,7 +181,7 @@ class _BaseContext(SharedCalls):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return find_attribute(self, "a context", name, elsewhere.CONTEXT)
+            return find_attribute(self, "a context", name, foreign_names.CONTEXT)
 
 
 class Context(AwaitingStream, AwaitingCalls, _BaseContext):

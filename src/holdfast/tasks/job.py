@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from ..errors import JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped
 from ..model.actions import ActionResult
 from ..model.jobs import Ended, JobRecord, JobState
-from . import elsewhere
-from .elsewhere import find_attribute
+from . import foreign_names
+from .foreign_names import find_attribute
 
 if TYPE_CHECKING:
     from ..model.signals import Sent
@@ -173,7 +173,7 @@ class Job(Generic[R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return find_attribute(self, "a job", name, elsewhere.JOB)
+            return find_attribute(self, "a job", name, foreign_names.JOB)
 
 
 def _unpickled(task: Any, id: str, created: bool) -> Job[Any]:

@@ -24,10 +24,10 @@ from ..rules.limits import check_rate_name
 from ..rules.retry import RetryPolicy, take_attempts
 from ..values.codec import VALUE_LIMIT
 from ..values.references import Use
-from . import elsewhere
+from . import foreign_names
 from .child_entry import run_isolated
 from .context import Context, SyncContext
-from .elsewhere import find_attribute
+from .foreign_names import find_attribute
 from .functions import check_context, is_async
 from .job import Job
 from .options import CALL_OPTIONS, CallOptions, Seconds, Tags, TaskOptions, unknown_option
@@ -265,7 +265,7 @@ class Task(Generic[P, R]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            return find_attribute(self, "a task", name, elsewhere.TASK)
+            return find_attribute(self, "a task", name, foreign_names.TASK)
 
 
 class AsyncTask(Task[P, R]):
