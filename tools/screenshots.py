@@ -1,7 +1,7 @@
 """Pictures of every page of the dashboard, light and dark, from the studio: `python -m tools.screenshots FOLDER`.
 
-With `--readme` it makes the pictures of the README instead, in docs/images. Needs Chromium, and reads best with the
-fonts Inter and JetBrains Mono installed.
+With `--docs` it makes the pictures of the documentation instead, in docs/images. Needs Chromium, and reads best with
+the fonts Inter and JetBrains Mono installed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 if TYPE_CHECKING:
@@ -27,24 +28,35 @@ IMAGES: Final = Path(__file__).parent.parent / "docs" / "images"
 CHROMIUM: Final = ("chromium", "google-chrome")
 LIVED: Final = 20.0
 WIDTH: Final = 1280
-README: Final = (("overview", "/", "light"), ("job", "{report}?tab=stream", "dark"))
+THEMES: Final = ("light", "dark")
+DOCS: Final = (
+    ("overview", "/"),
+    ("flow", "{flow}"),
+    ("timeline", "{approval}?tab=steps"),
+    ("errors", "/errors"),
+    ("limits", "/limits"),
+    ("approvals", "/approvals"),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("screenshots"))
-    parser.add_argument("--readme", action="store_true")
+    parser.add_argument("--docs", action="store_true")
     given = parser.parse_args()
-    with studio() as (app, address):
-        known = things(app)
-        with browsing() as browser:
-            if given.readme:
-                for name, path, theme in README:
-                    take(browser, address + path.format(**known), theme, IMAGES / f"{name}.png", full=False)
-            else:
-                for theme in ("light", "dark"):
-                    for name, path in places(browser, address, known):
-                        take(browser, address + path, theme, given.folder / f"{name}-{theme}.png")
+    with studio() as (app, address), browsing() as browser:
+        if given.docs:
+            for name, path in DOCS:
+                for theme in THEMES:
+                    keep_busy()
+                    to = IMAGES / f"{name}-{theme}.png"
+                    take(browser, address + path.format(**things(app)), theme, to, full=False)
+                    shrink(to)
+        else:
+            known = things(app)
+            for theme in THEMES:
+                for name, path in places(browser, address, known):
+                    take(browser, address + path, theme, given.folder / f"{name}-{theme}.png")
 
 
 @contextmanager
@@ -60,6 +72,15 @@ def studio() -> Iterator[tuple[holdfast.App, str]]:
             address = serve(app)
             time.sleep(LIVED)
             yield app, address
+
+
+def keep_busy() -> None:
+    """Give the studio more work than it does at once: a flow, and jobs that wait for their limits."""
+    from examples.studio import tasks
+
+    tasks.start_flow("regions")
+    tasks.app.enqueue_many([tasks.thumbnail.job(f"IMG_{n}.jpg") for n in range(40)])
+    tasks.app.enqueue_many([tasks.charge.options(tags=["invoice"]).job(n, 4_200) for n in range(12)])
 
 
 def serve(app: holdfast.App) -> str:
@@ -129,10 +150,20 @@ def take(browser: Browser, url: str, theme: str, to: Path, *, full: bool = True)
     page.goto(url)
     # Until what follows has come once, so that charts are drawn and ages count.
     page.wait_for_timeout(1_500)
+    page.reload()
+    page.wait_for_timeout(500)
     to.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=to, full_page=full)
     page.close()
     print(to, f"{to.stat().st_size / 1000:.0f} kB")
+
+
+def shrink(picture: Path) -> None:
+    """Reduce a picture to 256 colours, a third of its size."""
+    with Image.open(picture) as drawn:
+        reduced = drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    reduced.save(picture, optimize=True)
+    print(picture, f"{picture.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

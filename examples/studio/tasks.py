@@ -18,7 +18,7 @@ _TEXT: Final = (
     "two large accounts paused. Both named the same missing report, which this one replaces. "
 )
 
-app.budget("research", tokens=60_000, soft={"tokens": 45_000}, every="1h")
+app.budget("research", tokens=12_000, soft={"tokens": 9_000}, every="1h")
 app.rate("payments", capacity=5, per_second=3)
 app.breaker("partner", failures=4, open_for=45)
 
