@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
-TUTORIAL = ROOT / "docs" / "tutorial" / "first-jobs.md"
+TUTORIALS = sorted((ROOT / "docs" / "tutorial").glob("*.md"))
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")

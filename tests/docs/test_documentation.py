@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from holdfast import config, errors
 from holdfast.cli.main import cli
-from tests.docs.pages import README, ROOT, TUTORIAL, Block, blocks, name_of, pages
+from tests.docs.pages import README, ROOT, TUTORIALS, Block, blocks, name_of, pages
 from tests.docs.walk import walk
 from tools import draw_lifecycle
 
@@ -29,6 +29,7 @@ every_page = pytest.mark.parametrize("page", pages(), ids=name_of)
 # Seconds for a program of a page, on a machine that has other things to do.
 _PATIENCE = 120
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|src(?:set)?=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
@@ -45,7 +46,7 @@ def test_every_python_block_compiles(page: Path) -> None:
 
 @every_page
 def test_every_python_block_runs(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if not any(block.language == "python" and not block.not_run for block in blocks(page)) or page == TUTORIAL:
+    if not any(block.language == "python" and not block.not_run for block in blocks(page)) or page in TUTORIALS:
         return
     needs_postgres = "localhost/shop" in page.read_text("utf-8")
     shown = _in_urls(request.getfixturevalue("postgres_dsn")) if needs_postgres else ""
@@ -57,12 +58,13 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, request: pytest.Fix
     _run_tests_of_the_page(tmp_path)
 
 
-def test_the_tutorial_can_be_followed_step_by_step(tmp_path: Path) -> None:
-    walk(blocks(TUTORIAL), tmp_path, _environment())
+@pytest.mark.parametrize("page", TUTORIALS, ids=name_of)
+def test_a_tutorial_can_be_followed_step_by_step(page: Path, tmp_path: Path) -> None:
+    walk(blocks(page), tmp_path, _environment())
 
 
 def test_the_readme_is_short_and_begins_with_a_program_of_fifteen_lines() -> None:
-    assert len(README.read_text("utf-8").splitlines()) <= 120
+    assert len(README.read_text("utf-8").splitlines()) <= 150
     assert len(_first_program()[0].text.splitlines()) <= 15
 
 
@@ -90,6 +92,12 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
         assert found.exists(), f"{name_of(page)} links to {target}"
         if anchor:
             assert anchor in _anchors(found), f"{name_of(page)} links to {target}, which has no such heading"
+
+
+@every_page
+def test_every_picture_is_there(page: Path) -> None:
+    for marked, tagged in _PICTURE.findall(_FENCED.sub("", page.read_text("utf-8"))):
+        assert (page.parent / (marked or tagged)).is_file(), f"{name_of(page)} shows {marked or tagged}"
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:
