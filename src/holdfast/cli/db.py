@@ -70,7 +70,7 @@ def verify(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
 @json_option
 @target_options
 def sql(dialect: Any, app_name: str | None, store: str | None, as_json: bool, debug: bool) -> None:
-    """Print the migrations as SQL, to run them by other means. Opens no store."""
+    """Print the migrations as SQL, to run them in another way. Opens no store."""
     texts = migration_texts(dialect or _dialect(app_name, store))
     if as_json:
         print_json({"migrations": [{"name": name, "sql": text} for name, text in texts]})

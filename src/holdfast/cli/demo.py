@@ -22,12 +22,12 @@ from .serve import serve as serve_command
 )
 @click.option("--keep", is_flag=True, help="Keep the folder with the file and the workers' logs.")
 @click.option("--serve", is_flag=True, help="Then show the jobs on the dashboard, until interrupted.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Of the dashboard. [default: 8787]")
+@click.option("--port", type=click.IntRange(0, 65535), default=8787, help="Port of the dashboard. [default: 8787]")
 @json_option
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def demo(ctx: click.Context, store: str | None, keep: bool, serve: bool, port: int, as_json: bool, debug: bool) -> None:
-    """Run 2,000 jobs with two worker processes, one of which is killed on the way.
+    """Run 2,000 jobs with two workers, and kill one of them.
 
     A hundred jobs fail once and are retried, one fails for good, and those of the killed worker are rescued by the
     other. The demo then checks that every job is accounted for, and ends with code 1 and a list of what is wrong if

@@ -27,11 +27,9 @@ from .output import plain, say
 @click.option("--queue", metavar="NAME", help="[default: the task's]")
 @click.option("--priority", type=int, metavar="N", help="Higher starts earlier. [default: the task's]")
 @click.option("--delay", type=Duration(), help="Delay the start, for example by 30s or 2h.")
-@click.option(
-    "--key", "dedupe_key", metavar="KEY", help="Dedupe key: no second unfinished job of the task with this key."
-)
+@click.option("--key", "dedupe_key", metavar="KEY", help="Dedupe key: at most one unfinished job of the task has it.")
 @click.option("--id", "own_id", metavar="ID", help="Your own job id: repeating the command enqueues one job.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Can be repeated.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag of the job; repeatable.")
 @click.option("--wait", type=Duration(), help="Wait this long for the job; code 1 if it has not succeeded by then.")
 @tenant_option
 @actor_option

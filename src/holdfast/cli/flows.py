@@ -141,7 +141,7 @@ def cancel(
 @flows.command(cls=Command)
 @click.argument("flow", metavar="FLOW")
 @click.option("--member", metavar="NAME", help="Only this member and its dependents, whatever its outcome.")
-@click.option("--only", is_flag=True, help="With --member: not its dependents.")
+@click.option("--only", is_flag=True, help="With --member: leave its dependents alone.")
 @actor_option
 @reason_option
 @json_option
@@ -176,7 +176,12 @@ def retry(
 @click.argument("member", metavar="MEMBER")
 @click.option("--needs", type=click.Choice(get_args(Mode)), required=True, help="Number of dependencies it needs.")
 @click.option("--needed", type=int, metavar="N", help="With --needs quorum: the number.")
-@click.option("--rest", type=click.Choice(get_args(Rest)), default="run", help="What the others do. [default: run]")
+@click.option(
+    "--rest",
+    type=click.Choice(get_args(Rest)),
+    default="run",
+    help="What happens to the other dependencies. [default: run]",
+)
 @actor_option
 @reason_option
 @json_option

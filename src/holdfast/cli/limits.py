@@ -16,7 +16,7 @@ from .output import plain, print_json, print_table, say
 
 @click.group(epilog=EXIT_CODES)
 def limits() -> None:
-    """Cluster-wide concurrency limits and rates."""
+    """List and set cluster-wide concurrency limits and rates."""
 
 
 @limits.command("list", cls=Command)

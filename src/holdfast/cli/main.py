@@ -74,7 +74,7 @@ class _Lazy(click.Group):
 def cli() -> None:
     """Holdfast: a durable job queue in one SQLite file or on Postgres.
 
-    Every command finds its store by --app MODULE:APP or --store URL, by HOLDFAST_APP or HOLDFAST_STORE, or by
+    Every command finds its store through --app MODULE:APP or --store URL, HOLDFAST_APP or HOLDFAST_STORE, or
     [tool.holdfast] app = "MODULE:APP" in pyproject.toml.
     """
 

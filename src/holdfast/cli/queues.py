@@ -32,7 +32,7 @@ _DURATIONS: Final = (
 
 @click.group(epilog=EXIT_CODES)
 def queues() -> None:
-    """List queues, pause, resume, drain and disable them, and change their settings."""
+    """List, pause, resume, drain and configure queues."""
 
 
 @queues.command("list", cls=Command)

@@ -16,7 +16,7 @@ from .locate import find_app, is_named
 @click.option(
     "--auth",
     type=click.Choice(["required", "off"]),
-    help="Require a token, or not. [default: off on loopback under its own name, else required]",
+    help="Whether callers need a token. [default: not on loopback, otherwise required]",
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="An allowed host name; repeatable.")
 @click.option(

@@ -54,7 +54,7 @@ def send(
 def pending(
     job: str | None, limit: int, app_name: str | None, store: str | None, as_json: bool, debug: bool, **more: Any
 ) -> None:
-    """List open waitpoints, and signals that jobs wait for, of one job or of all, without their tokens."""
+    """List what jobs wait for, waitpoints and signals, without tokens. Of one job, or of all."""
     found = find_app(app_name, store).signals.pending(job, limit=limit, **more)
     more_after = found[-1].id if len(found) == limit else None
     if as_json:

@@ -16,7 +16,7 @@ _folder = click.argument("folder", type=click.Path(exists=True, file_okay=False,
 
 @click.group(epilog=EXIT_CODES)
 def spill() -> None:
-    """List and replay jobs that were kept in files while the store was unavailable."""
+    """List and replay jobs kept in files while the store was down."""
 
 
 @spill.command("list", cls=Command)

@@ -42,7 +42,7 @@ def stats(
     as_json: bool,
     debug: bool,
 ) -> None:
-    """Show statistics of queues: jobs by label, rates and latencies of the last complete minutes, the store's health.
+    """Show statistics: jobs by label, rates, latencies, store health.
 
     ~ marks an estimate. Rates are per minute; latencies are those of the worst minute. With --by task: the figures of
     each task over the last complete minutes.

@@ -20,7 +20,7 @@ def _names(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -
 
 @click.group(epilog=EXIT_CODES)
 def tokens() -> None:
-    """Create, list and revoke tokens of the HTTP API and the dashboard."""
+    """Create, list and revoke access tokens."""
 
 
 @tokens.command(cls=Command)
@@ -28,7 +28,7 @@ def tokens() -> None:
 @click.option("--role", type=click.Choice(list(ROLES)), help="Role of the token.")
 @click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, help="Scope of the token; repeatable.")
 @click.option("--tenant", metavar="NAME", help="Restrict it to this tenant. [default: the whole store]")
-@click.option("--expires", type=Duration(), help="Expires in, such as 30d. [default: never]")
+@click.option("--expires", type=Duration(), help="Time until it expires, such as 30d. [default: never]")
 @click.option(
     "--queues",
     metavar="A,B",

@@ -38,7 +38,7 @@ _list_option: Final = functools.partial(click.option, multiple=True, callback=_j
     "--queues", metavar="A,B", help="Queues to serve, in order of preference. [default: those of the app's tasks]"
 )
 @_list_option("--weights", metavar="A=3,B=1", help="Queues to serve, by weight.")
-@_list_option("--capabilities", metavar="A,B", help="Capability for jobs that require it, such as gpu.")
+@_list_option("--capabilities", metavar="A,B", help="What this worker offers to jobs that require it, such as gpu.")
 @_list_option("--resident", metavar="A,B", help="Affinities that are already loaded.")
 @click.option("--residents", type=int, metavar="N", help="Number of affinities it can hold loaded. [default: 1]")
 @click.option(
@@ -70,7 +70,7 @@ _list_option: Final = functools.partial(click.option, multiple=True, callback=_j
     envvar="HOLDFAST_METRICS_PORT",
     help="Serve Prometheus metrics on this loopback port; FIRST-LAST uses the first free one.",
 )
-@click.option("--name", metavar="TEXT", help="Name of the worker. [default: host and pid]")
+@click.option("--name", metavar="TEXT", help="Name in lists and logs. [default: host and pid]")
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
@@ -102,7 +102,7 @@ def worker(
     is unavailable.
 
     \b
-    Exit codes that ask for a restart, which --processes does:
+    Exit codes after which it should be restarted, as --processes does:
       70  the event loop was blocked for several leases
       71  an internal error stopped the worker; see the log
       75  too many threads hang in handlers that do not end

@@ -353,7 +353,7 @@ _RETRY: Final = JobAction(
     verb=Action.RETRY,
     about="""Run finished jobs again: attempts are reset, their history is kept.
 
-    A durable job resumes from its recorded steps. A job can be retried ten times; it is not while another live job has
+    A durable job resumes from its recorded steps. A job can be retried ten times, but not while another live job has
     its dedupe key.""",
     label="Retry",
     past="Retried",
@@ -445,7 +445,7 @@ _DELETE: Final = JobAction(
 
 _RUN_NOW: Final = JobAction(
     verb=Action.RUN_NOW,
-    about="Start jobs now that are delayed, wait for a retry, or are parked.",
+    about="Start delayed, retrying and parked jobs now.",
     label="Run now",
     past="Started early",
     preview="Delayed and retrying jobs start as soon as a worker is free.",
@@ -565,7 +565,7 @@ _RELEASE: Final = JobAction(
 
 _REVOKE: Final = JobAction(
     verb=Action.REVOKE,
-    about="""Revoke the leases of running jobs: ready again without using an attempt; their handlers are stopped.
+    about="""Take running jobs from their workers. They are ready again, without using an attempt.
 
     With an `owner` or an `epoch`, only if that run holds the job.""",
     label="Revoke lease",
