@@ -21,7 +21,7 @@ check: .venv/.dev ## style, types, layers and sizes
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_size.py
 
-format: .venv/.dev ## mend what ruff can mend
+format: .venv/.dev ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -56,7 +56,7 @@ test-rest: .venv/.dev
 proof: .venv/.dev chromium pgbouncer ## try to break every promise, in ten minutes; ends in a table
 	$(BIN)/python -m tools.proof $(ARGS)
 
-proof-long: .venv/.dev chromium pgbouncer ## the same with other dice and a load test, for about MINUTES=120
+proof-long: .venv/.dev chromium pgbouncer ## the same with new random seeds and a load test, for about MINUTES=120
 	$(BIN)/python -m tools.proof --minutes $(or $(MINUTES),120) $(ARGS)
 
 pgbouncer:
