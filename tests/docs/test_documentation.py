@@ -135,6 +135,17 @@ def test_the_reference_lists_every_error_with_its_code() -> None:
         assert ("yes" in cells[1]) == classes[name].retryable, f"whether {name} may be repeated"
 
 
+@pytest.mark.parametrize("page", [README, ROOT / "docs/explanation/choosing-holdfast.md"], ids=name_of)
+def test_a_comparison_says_what_the_kill_test_has_measured(page: Path) -> None:
+    rows = re.findall(r"^\| \**(\w+)\** \|.*?none lost, (\d+) s", page.read_text("utf-8"), re.MULTILINE)
+    measured = (ROOT / "docs/explanation/performance.md").read_text("utf-8")
+    assert len(rows) >= 6
+    for name, seconds in rows:
+        found = re.findall(rf"^\| {name.lower()}\S* \|.*loses none; (\d+) s", measured, re.MULTILINE)
+        assert seconds in found, f"{name}: {seconds} s is not among {found}"
+    assert re.findall(r"^\| huey-\S+ \|.*loses (\d) of \1 in flight", measured, re.MULTILINE)
+
+
 def test_the_drawing_of_the_states_is_fresh() -> None:
     page = draw_lifecycle.PAGE.read_text("utf-8")
     assert draw_lifecycle.redrawn(page) == page, "run: python tools/draw_lifecycle.py"
