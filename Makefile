@@ -96,11 +96,12 @@ clean: ## remove what the other targets made
 	@touch $@
 
 .venv/.dev: pyproject.toml | .venv/bin/python
-	$(PIP) --editable '.[dev]'
+	$(PIP) 'pip>=25.1'
+	$(PIP) --editable '.[all]' --group dev
 	@touch $@ .venv/.core
 
 .venv/.site: pyproject.toml | .venv/.dev
-	$(PIP) --editable '.[site]'
+	$(PIP) --group site
 	@touch $@
 
 # Some distributions ship venv without ensurepip; then pip comes from the system's own.
