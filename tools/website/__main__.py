@@ -35,7 +35,8 @@ def main() -> int:
         source = Path(temporary).resolve() / "source"
         navigation = write_source(source)
         failed = sphinx_build([
-            "-q", "-W", "--keep-going", "-c", str(HERE), "-D", f"html_static_path={HERE / 'static'},{source / WORDS}",
+            "-q", "-W", "--keep-going", "-j", "auto", "-c", str(HERE),
+            "-D", f"html_static_path={HERE / 'static'},{source / WORDS}",
             "-d", f"{temporary}/doctrees", str(source), str(folder),
         ])  # fmt: skip
     if failed:
@@ -57,7 +58,7 @@ def write_source(source: Path) -> list[pages.Section]:
     api.write_pages(source)
     navigation = [*pages.sections(), api.section()]
     with (source / pages.HOME).open("a", encoding="utf-8") as home:
-        home.writelines(pages.toctree(section.title, section.entries) for section in navigation)
+        home.writelines(map(pages.toctree, navigation))
     words = {
         entry.page.removesuffix(".md"): f"{entry.title} {entry.about}"
         for section in navigation

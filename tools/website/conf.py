@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
+import holdfast
 from holdfast.version import VERSION
 
 project = "Holdfast"
@@ -33,7 +35,7 @@ add_module_names = False
 
 html_theme = "furo"
 html_title = f"Holdfast {VERSION}"
-html_static_path = ["static"]
+html_favicon = str(Path(holdfast.__path__[0]) / "web" / "static" / "icon.svg")
 html_css_files = ["site.css"]
 templates_path = ["templates"]
 html_show_sphinx = False

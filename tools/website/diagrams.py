@@ -49,4 +49,4 @@ def _draw(source: str, theme: str, folder: Path) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("mermaid", Diagram)
-    return {"parallel_read_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -65,9 +65,10 @@ def copy_pages(to: Path) -> None:
         copied.write_text(_for_sphinx(copied.read_text("utf-8"), copied, to), "utf-8")
 
 
-def toctree(caption: str, entries: Sequence[Entry], *, hidden: bool = True) -> str:
-    lines = "\n".join(f"{entry.title} </{entry.page.removesuffix('.md')}>" for entry in entries)
-    return f"\n```{{toctree}}\n:caption: {caption}\n{':hidden:' if hidden else ''}\n\n{lines}\n```\n"
+def toctree(section: Section) -> str:
+    """Return a part of the navigation as Sphinx reads it."""
+    lines = "\n".join(f"{entry.title} </{entry.page.removesuffix('.md')}>" for entry in section.entries)
+    return f"\n```{{toctree}}\n:caption: {section.title}\n:hidden:\n\n{lines}\n```\n"
 
 
 def _lists() -> Iterator[tuple[str, list[Entry]]]:

@@ -29,6 +29,7 @@ const SAME = {
   login: "protect", password: "protect", auth: "protect", authentication: "protect", authorization: "protect",
   ui: "dashboard", monitoring: "monitor", grafana: "prometheus", tracing: "opentelemetry",
   docker: "production", kubernetes: "production", k8s: "production", systemd: "production", deployment: "deploy",
+  down: "unavailable", outage: "unavailable", offline: "unavailable", unreachable: "unavailable", database: "store",
   gpu: "capabilities", benchmark: "performance", benchmarks: "performance", fast: "performance", speed: "performance",
   celery: "comparison", rq: "comparison", huey: "comparison", temporal: "comparison",
   dlq: "failed", dead: "failed", backoff: "retries", retry: "retries", segfault: "crash", unittest: "test", pytest: "test",
