@@ -6,14 +6,14 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv chromium check format test test-all test-slow test-broad test-worker test-rest proof proof-long pgbouncer demo bench bench-peers docs clean
+.PHONY: help venv chromium check format test test-all test-slow test-broad test-worker test-rest proof proof-long pgbouncer demo bench bench-peers docs site dist clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: .venv/.dev ## make .venv with everything for work on Holdfast
 
-check: .venv/.dev ## style, types, layers and sizes
+check: .venv/.dev .venv/.site ## style, types, layers and sizes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -28,7 +28,7 @@ format: .venv/.dev ## fix what ruff can fix
 test: .venv/.dev ## the tests, in a few minutes, with nothing but pip; ARGS= goes to pytest
 	@$(MAKE) $(ABREAST) MARKS="not thorough and not extended and not proof"
 
-test-all: .venv/.dev chromium pgbouncer ## every test, also those that take longer or need a browser or PgBouncer
+test-all: .venv/.dev .venv/.site chromium pgbouncer ## every test, also those that take longer or need a browser or PgBouncer
 	@$(MAKE) $(ABREAST) MARKS="not proof"
 
 # The browser's own packages come from the system: Playwright's downloads are for other systems than Debian.
@@ -39,7 +39,7 @@ chromium:
 # Side by side, each with a Postgres of its own: most of their time they wait, for disks, processes and clocks.
 PARTS := slow broad worker rest
 ABREAST := --no-print-directory -j$(words $(PARTS)) --output-sync=line $(PARTS:%=test-%)
-SLOW := tests/acceptance tests/docs tests/browser
+SLOW := tests/acceptance tests/docs tests/browser tests/site tests/release
 BROAD := tests/conformance tests/web tests/cli
 test-slow: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" $(SLOW)
@@ -80,6 +80,13 @@ bench-peers: .venv/.dev ## other queues beside Holdfast, installed into .venv-pe
 docs: .venv/.dev ## run every code block of the documentation
 	$(PYTEST) tests/docs
 
+site: .venv/.site ## the documentation as a site that works offline, in build/site
+	$(BIN)/python -m tools.website
+
+dist: .venv/.dev ## the sdist and the wheel, in dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
 clean: ## remove what the other targets made
 	rm -rf .venv .venv-peers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests tools examples -name __pycache__ -type d -exec rm -rf {} +
@@ -89,8 +96,13 @@ clean: ## remove what the other targets made
 	@touch $@
 
 .venv/.dev: pyproject.toml | .venv/bin/python
-	$(PIP) --editable '.[dev]'
+	$(PIP) 'pip>=25.1'
+	$(PIP) --editable '.[all]' --group dev
 	@touch $@ .venv/.core
+
+.venv/.site: pyproject.toml | .venv/.dev
+	$(PIP) --group site
+	@touch $@
 
 # Some distributions ship venv without ensurepip; then pip comes from the system's own.
 .venv/bin/python:

@@ -47,7 +47,7 @@ def drawn(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     peers = content["kind"] == "peers"
     values = _of_peers(content) if peers else _of_bench(content)
     if values:
-        yield "drain", plots.bars("Drain, jobs a second until nothing is unfinished", values)
+        yield "drain", plots.bars("Jobs completed per second: a drain of jobs that do nothing", values)
     names = {key: key for key in content["distributions"]} if peers else _DELAYS
     shown = {names[key]: found for key, found in content["distributions"].items() if key in names}
     if shown:

@@ -13,7 +13,9 @@ BAR: Final = 24
 COLOURS: Final = ("#2f6fb3", "#b5651d", "#3c8d40", "#8a4fa3", "#b03a48", "#5b6670", "#c29a1b", "#2a9d9d")
 _HEAD: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">\n'
-    '<rect width="{width}" height="{height}" fill="white"/>\n'
+    "<style>.ground {{ fill: #fff }} text {{ fill: #1c2024 }} @media (prefers-color-scheme: dark)"
+    " {{ .ground {{ fill: #16181b }} text {{ fill: #d8dde2 }} line {{ stroke: #33383d }} }}</style>\n"
+    '<rect class="ground" width="{width}" height="{height}"/>\n'
     '<text x="12" y="24" font-size="16" font-weight="bold">{title}</text>\n'
 )
 

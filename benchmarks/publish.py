@@ -20,9 +20,10 @@ from .contest.table import HEADINGS, lines
 from .report import amount, cells, load, verdict
 
 ROOT: Final = Path(__file__).parents[1]
-PAGES: Final = (ROOT / "docs" / "explanation" / "performance.md", ROOT / "README.md")
+PAGES: Final = (ROOT / "docs" / "explanation" / "performance.md", ROOT / "benchmarks" / "README.md")
 PLOTS: Final = ROOT / "docs" / "explanation" / "figures"
 _MARKED: Final = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+_SHOWN: Final = {"drain": "Jobs completed per second", "latency": "Idle latency"}
 _COSTS: Final = [
     ("enqueue, one by one", "enqueue.one", "bare.enqueue"),
     ("enqueue, in bulk of 1,000", "bulk", "bare.bulk"),
@@ -38,7 +39,9 @@ def add_command(commands: Any) -> None:
     parser.set_defaults(command=_run)
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--quick", action="store_true", help="also what a quick run found")
-    parser.add_argument("--page", type=Path, action="append", help="instead of the performance page and the README")
+    parser.add_argument(
+        "--page", type=Path, action="append", help="instead of the performance page and this folder's README"
+    )
 
 
 def _run(options: argparse.Namespace, console: Console) -> int:
@@ -89,7 +92,7 @@ def _of_bench(content: Mapping[str, Any]) -> dict[str, str]:
     )
     setting = f"{_machine(content)} {settings}. {_runs(content)}"
     told = {"goals": _table(headings, goals), "machine": setting, "costs": _costs(content)}
-    return told | {f"plot-{name}": f"![{name}](figures/{name}.svg)" for name, _ in charts.drawn(content)}
+    return told | {f"plot-{name}": f"![{_SHOWN[name]}](figures/{name}.svg)" for name, _ in charts.drawn(content)}
 
 
 def _of_peers(content: Mapping[str, Any]) -> dict[str, str]:
@@ -98,7 +101,10 @@ def _of_peers(content: Mapping[str, Any]) -> dict[str, str]:
         "peers": f"{_machine(content)} {_runs(content)}\n\n{_table(HEADINGS, lines(content))}",
         "peer-setups": _table(("queue", "version", "configuration"), setups),
     }
-    return told | {f"plot-peers-{name}": f"![{name}](figures/peers-{name}.svg)" for name, _ in charts.drawn(content)}
+    plots = {
+        name: f"![{_SHOWN[name]}, beside other queues](figures/peers-{name}.svg)" for name, _ in charts.drawn(content)
+    }
+    return told | {f"plot-peers-{name}": plot for name, plot in plots.items()}
 
 
 def _of_where(content: Mapping[str, Any]) -> dict[str, str]:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from holdfast.storage.ops.stats import errors
 from tests.web.web_kit import served
 
-from .looking import Complaints
+from .looking import PATIENCE, Complaints, chromium
 from .shop import Shop, open_shop
-
-CHROMIUM = ("chromium", "google-chrome")
-PATIENCE = 30_000
 
 _visitors = itertools.count(1)
 
@@ -33,17 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One browser for the tests of this folder: beside it, nothing could run an event loop of its own in this thread.
-
-    Without Chromium they fail: `make test-all` installs it.
-    """
-    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
-    assert path, "no Chromium found; on Debian: apt-get install chromium"
-    expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    """One browser for this folder's tests: beside it, nothing could run an event loop of its own in this thread."""
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="package")

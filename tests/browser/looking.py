@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 AXE: Final = Path(__file__).parent / "vendor" / "axe.min.js"
+CHROMIUM: Final = ("chromium", "google-chrome")
+PATIENCE: Final = 30_000
 PHONE: Final = 390
 DESK: Final = 1280
 
 # A console message comes too, but only the event is promised.
 _POLICE: Final = """document.addEventListener("securitypolicyviolation", (event) =>
   console.error("policy", event.violatedDirective, event.blockedURI, event.sourceFile, event.sample))"""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium. Without it the tests fail: `make test-all` installs it."""
+    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    assert path, "no Chromium found; on Debian: apt-get install chromium"
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 class Complaints:
