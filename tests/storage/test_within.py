@@ -206,6 +206,19 @@ def test_a_blocking_call_in_the_block_of_an_awaited_connection_says_what_to_use(
     lenders.through_aiosqlite(shop.where, enqueue, False)
 
 
+def test_an_app_that_is_closed_inside_the_block_enqueues_nothing_outside_the_transaction(shop: Shop) -> None:
+    def enqueue(connection: Any) -> None:
+        with shop.app.within(connection):
+            shop.app.close()
+            with pytest.raises(ConfigError, match="closed inside"):
+                shop.task.enqueue(1)
+            with shop.app.within(None):
+                shop.task.options(connection=connection).enqueue(2)
+
+    lenders.through_sqlite3(shop.where, enqueue, False)
+    assert shop.found()[0] == 0
+
+
 def test_a_block_is_entered_once(shop: Shop) -> None:
     with lenders.lend_sqlite3(shop.where) as connection:
         block = shop.app.within(connection)
