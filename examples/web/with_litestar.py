@@ -6,6 +6,7 @@ Start it with `litestar --app examples.web.with_litestar:web run`.
 from __future__ import annotations
 
 from litestar import Litestar, get, post
+from litestar.di import NamedDependency
 
 import holdfast
 from holdfast.contrib.litestar import DurableBackgroundTasks, HoldfastPlugin, dashboard
@@ -25,14 +26,14 @@ async def place(item: str) -> dict[str, str]:
 
 
 @post("/orders/many", status_code=202)
-async def place_many(items: list[str], holdfast: holdfast.App) -> None:
+async def place_many(items: list[str], holdfast: NamedDependency[holdfast.App]) -> None:
     async with DurableBackgroundTasks(holdfast) as tasks:
         for item in items:
             tasks.add_task(pack, item)
 
 
 @get("/orders/{job_id:str}")
-async def show(job_id: str, holdfast: holdfast.App) -> dict[str, str]:
+async def show(job_id: str, holdfast: NamedDependency[holdfast.App]) -> dict[str, str]:
     return {"state": (await holdfast.jobs.aget(job_id)).state}
 
 

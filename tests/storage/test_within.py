@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.errors import ConfigError, NotInTransaction
+from holdfast.errors import ConfigError, NotInTransaction, SelfLocked
 from tests.acceptance.conftest import url_of
 from tests.patience import SOON
 from tests.storage import lenders
@@ -170,6 +170,35 @@ def test_the_innermost_block_and_then_connection_wins(shop: Shop) -> None:
             outer.execute("begin immediate")
             shop.task.enqueue(4)
             outer.execute("rollback")
+    assert shop.found()[0] == 1
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_an_inner_session_takes_its_own_jobs_with_it(shop: Shop) -> None:
+    def outer(first: Any) -> None:
+        def inner(second: Any) -> None:
+            with shop.app.within(second):
+                shop.task.enqueue(1)
+
+        with shop.app.within(first):
+            lenders.through_session(shop.where, inner, False)
+            shop.task.enqueue(2)
+
+    lenders.through_session(shop.where, outer, True)
+    assert [job.payload for job in shop.app.jobs.find() if job.id != shop.waiting.id] == ['{"n":2}']
+
+
+def test_an_inner_session_that_would_wait_for_the_outer_one_is_refused(shop: Shop) -> None:
+    def outer(first: Any) -> None:
+        def inner(second: Any) -> None:
+            with shop.app.within(second), pytest.raises(SelfLocked, match="commit the other one first"):
+                shop.task.enqueue(1)
+
+        with shop.app.within(first):
+            shop.task.enqueue(2)
+            lenders.through_session(shop.where, inner, False)
+
+    lenders.through_session(shop.where, outer, True)
     assert shop.found()[0] == 1
 
 

@@ -70,6 +70,8 @@ class DurableBackgroundTasks:
 
     def _task(self, given: Any) -> Task[Any, Any]:
         if isinstance(given, Task):
+            if given.app is not self._app:
+                raise ConfigError(f"{given!r} is a task of another app; add it to background tasks of its own app")
             return given
         # A worker finds a function by the name of its task: nothing is imported by what the store says.
         for task in self._app.tasks.values():
