@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from litestar import Litestar, get, post
 from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery
 
 import holdfast
 from holdfast.contrib.litestar import DurableBackgroundTasks, HoldfastPlugin, dashboard
@@ -20,20 +21,20 @@ async def pack(item: str) -> str:
 
 
 @post("/orders")
-async def place(item: str) -> dict[str, str]:
+async def place(item: FromQuery[str]) -> dict[str, str]:
     job = await pack.aenqueue(item)
     return {"job": job.id}
 
 
 @post("/orders/many", status_code=202)
-async def place_many(items: list[str], holdfast: NamedDependency[holdfast.App]) -> None:
+async def place_many(items: FromQuery[list[str]], holdfast: NamedDependency[holdfast.App]) -> None:
     async with DurableBackgroundTasks(holdfast) as tasks:
         for item in items:
             tasks.add_task(pack, item)
 
 
 @get("/orders/{job_id:str}")
-async def show(job_id: str, holdfast: NamedDependency[holdfast.App]) -> dict[str, str]:
+async def show(job_id: FromPath[str], holdfast: NamedDependency[holdfast.App]) -> dict[str, str]:
     return {"state": (await holdfast.jobs.aget(job_id)).state}
 
 

@@ -41,7 +41,7 @@ def dashboard(path: str, app: App, **settings: Any) -> ASGIRouteHandler:
     site: Any = site_of(check_app(app), **settings)
     mounted = "/" + path.strip("/")
 
-    @asgi(path, is_mount=True)
+    @asgi(path, is_mount=True, copy_scope=True)
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         root = scope.get("root_path", "") + mounted
         await site({**scope, "root_path": root, "path": root + scope["path"]}, receive, send)
