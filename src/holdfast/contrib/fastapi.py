@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Annotated, Any
 
 from ..app import App
-from ..errors import ConfigError, HoldfastError, MissingExtra
+from ..errors import ConfigError, MissingExtra, NotFound
+from ..model.jobs import JobRecord
 
 try:
-    from fastapi import APIRouter, Depends, Request
+    from fastapi import APIRouter, Depends, HTTPException, Request
     from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
     from fastapi.requests import HTTPConnection
     from fastapi.responses import Response
@@ -20,7 +21,6 @@ except ModuleNotFoundError as missing:
         raise
     raise MissingExtra("holdfast.contrib.fastapi", missing, "fastapi") from missing
 
-from ..web.wire.failures import error_response, refusal_of
 from .background import DurableBackgroundTasks as _DurableBackgroundTasks
 from .background import check_app
 from .job_status import VIEWERS, Followers, JobStatus, status_of
@@ -28,6 +28,7 @@ from .starlette import app_of, dashboard, lifespan, running
 
 __all__ = [
     "CurrentApp",
+    "CurrentJob",
     "DurableBackgroundTasks",
     "JobStatus",
     "dashboard",
@@ -99,31 +100,35 @@ def _begun_in_thread(session: Any) -> AbstractAsyncContextManager[None]:
     return contextmanager_in_threadpool(begun())
 
 
+async def _job(job_id: str, app: CurrentApp) -> JobRecord:
+    try:
+        return await app.jobs.aget(job_id, whole=False)
+    except NotFound:
+        raise HTTPException(404, "no such job") from None
+
+
+CurrentJob = Annotated[JobRecord, Depends(_job)]
+"""The type of a parameter that gets the job named by the path parameter `job_id`; if there is none, 404."""
+
+
 def job_router(*, dependencies: Sequence[Any], viewers: int = VIEWERS) -> APIRouter:
     """Return a router that shows jobs to your users: `web.include_router(job_router(dependencies=…), prefix="/jobs")`.
 
     `/{job_id}` is the status as JSON, `/{job_id}/events` the status and output as server-sent events. `dependencies`
-    decide who may see which job; they can take the parameter `job_id: str`. An empty list shows every job to everyone.
-    At most `viewers` streams are open at a time.
+    decide who may see which job; they can take a `CurrentJob`. An empty list shows every job to everyone. At most
+    `viewers` streams are open at a time.
     """
     router = APIRouter(dependencies=list(dependencies), tags=["jobs"])
     followers = Followers(viewers)
 
-    @router.get("/{job_id}", response_model=JobStatus)
-    async def get_job(job_id: str, app: CurrentApp) -> Any:
+    @router.get("/{job_id}")
+    async def get_job(job: CurrentJob, app: CurrentApp) -> JobStatus:
         """Get a job's status, and its result or error once it has ended."""
-        return await _answered(status_of(app, job_id))
+        return await status_of(app, job.id)
 
     @router.get("/{job_id}/events", response_class=Response)
-    async def follow_job(job_id: str, app: CurrentApp, request: Request) -> Any:
+    async def follow_job(job: CurrentJob, app: CurrentApp, request: Request) -> Response:
         """Follow a job: events `status` and `frame` while it runs, and `end` after it."""
-        return await _answered(followers.follow(app, request, job_id))
+        return await followers.follow(app, request, job.id)
 
     return router
-
-
-async def _answered(answer: Awaitable[Any]) -> Any:
-    try:
-        return await answer
-    except HoldfastError as error:
-        return error_response(refusal_of(error))

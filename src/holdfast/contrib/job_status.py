@@ -9,8 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from ..app import App
+from ..errors import HoldfastError
 from ..shapes.jobs import of_keyed_result
 from ..shapes.streams import of_frame
+from ..web.wire.failures import error_response, refusal_of
 from ..web.wire.seats import SEATS, Seats
 from ..web.wire.sse import Said, last_id, stream
 
@@ -84,7 +86,10 @@ class Followers:
         after = last_id(request)
         if after == _END:
             return Response(None, 204)  # Tells a browser not to connect again.
-        await app.streams.aread(job_id, after=after, limit=1)  # A missing job is reported before the stream begins.
+        try:
+            await app.streams.aread(job_id, after=after, limit=1)
+        except HoldfastError as error:  # A missing job or cursor is reported before the stream begins.
+            return error_response(refusal_of(error))
         request.scope[SEATS] = self._seats
         return stream(_told(app, job_id, after))
 
