@@ -205,6 +205,16 @@ def test_the_web_application_given_for_the_app_is_refused_when_the_lifespan_is_m
         lifespan(FastAPI())  # type: ignore[arg-type]
 
 
+async def undecorated(_: FastAPI) -> AsyncIterator[None]:
+    yield
+
+
+@pytest.mark.parametrize("inner", [undecorated, asynccontextmanager(undecorated)(FastAPI())])
+def test_an_inner_lifespan_without_its_decorator_or_called_too_early_is_refused(inner: Any) -> None:
+    with pytest.raises(ConfigError, match="asynccontextmanager above the function, and pass it without calling"):
+        lifespan(holdfast.App(":memory:"), inner=inner)
+
+
 @pytest.mark.parametrize("worker", ["yes", 4, None])
 def test_a_worker_is_wanted_by_true_or_by_its_settings(worker: Any) -> None:
     web = FastAPI(lifespan=lifespan(holdfast.App(":memory:"), worker=worker))

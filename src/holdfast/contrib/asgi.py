@@ -133,7 +133,8 @@ class _Lifespan:
         except Exception as error:
             if self._started or self._broken or self._last is not None:
                 raise
-            logger.debug("the application does not support the lifespan protocol", exc_info=error)
+            # As servers do: no startup message means that the application does not know the protocol.
+            logger.info("the application does not support lifespans (%s: %s)", type(error).__name__, error)
 
     async def _start(self) -> None:
         """Start the worker and report the startup, once."""

@@ -21,6 +21,7 @@ except ModuleNotFoundError as missing:
         raise
     raise MissingExtra("holdfast.contrib.fastapi", missing, "fastapi") from missing
 
+from ..web.wire.sse import MEDIA
 from .background import DurableBackgroundTasks as _DurableBackgroundTasks
 from .background import check_app
 from .job_status import VIEWERS, Followers, JobStatus, status_of
@@ -126,7 +127,7 @@ def job_router(*, dependencies: Sequence[Any], viewers: int = VIEWERS) -> APIRou
         """Get a job's status, and its result or error once it has ended."""
         return await status_of(app, job.id)
 
-    @router.get("/{job_id}/events", response_class=Response)
+    @router.get("/{job_id}/events", response_class=Response, responses={200: {"content": {MEDIA: {}}}})
     async def follow_job(job: CurrentJob, app: CurrentApp, request: Request) -> Response:
         """Follow a job: events `status` and `frame` while it runs, and `end` after it."""
         return await followers.follow(app, request, job.id)

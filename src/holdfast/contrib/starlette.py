@@ -41,6 +41,10 @@ def lifespan(
     tasks find what it sets up. Requests get the app as `request.state.holdfast`.
     """
     check_app(app)
+    if inner is not None and (inspect.isasyncgenfunction(inner) or hasattr(inner, "__aenter__")):
+        raise ConfigError(
+            f"inner is {inner!r}; put @asynccontextmanager above the function, and pass it without calling it"
+        )
 
     @asynccontextmanager
     async def live(web: Any) -> AsyncIterator[Mapping[str, Any]]:
