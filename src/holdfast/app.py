@@ -338,7 +338,7 @@ class App(Registry):
         `with app.within(session):` or `async with`; jobs, flows, outbox events and signals. A `connection=` of a call
         takes precedence, and so does an inner block; in `within(None)` Holdfast uses its own transactions.
         """
-        return Within(self.open(), connection)
+        return Within(self.open, connection)
 
     def job(self, job_id: str, *, task: str | None = None) -> Job[Any]:
         """Return a job's handle by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""

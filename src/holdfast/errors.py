@@ -153,6 +153,9 @@ class MissingExtra(ConfigError, ImportError):
         "postgres": ("psycopg",),
         "web": ("starlette", "uvicorn", "jinja2", "httpcore2"),
         "otel": ("opentelemetry",),
+        "fastapi": ("fastapi", "starlette", "uvicorn", "jinja2", "httpcore2"),
+        "flask": ("flask",),
+        "litestar": ("litestar",),
     }
 
     @classmethod

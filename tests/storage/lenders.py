@@ -12,11 +12,13 @@ import aiosqlite
 import asyncpg
 import psycopg
 import sqlalchemy
+import sqlmodel
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import NullPool
+from sqlmodel.ext.asyncio.session import AsyncSession as SQLModelAsyncSession
 
 Enqueue: TypeAlias = Callable[[Any], object]
 AsyncEnqueue: TypeAlias = Callable[[Any], Coroutine[Any, Any, object]]
@@ -58,6 +60,12 @@ def through_psycopg_block(where: str, enqueue: Enqueue, commit: bool) -> None:
 
 def through_session(where: str, enqueue: Enqueue, commit: bool) -> None:
     with _engine(where) as engine, Session(engine) as session:
+        enqueue(session)
+        session.commit() if commit else session.rollback()
+
+
+def through_sqlmodel_session(where: str, enqueue: Enqueue, commit: bool) -> None:
+    with _engine(where) as engine, sqlmodel.Session(engine) as session:
         enqueue(session)
         session.commit() if commit else session.rollback()
 
@@ -135,10 +143,10 @@ def through_asyncpg_pool(where: str, enqueue: AsyncEnqueue, commit: bool) -> Non
     asyncio.run(run())
 
 
-def through_async_session(driver: str) -> Lender:
+def through_async_session(driver: str, kind: type[AsyncSession] = AsyncSession) -> Lender:
     def lender(where: str, enqueue: AsyncEnqueue, commit: bool) -> None:
         async def run() -> None:
-            async with _async_engine(where, driver) as engine, AsyncSession(engine) as session:
+            async with _async_engine(where, driver) as engine, kind(engine) as session:
                 await enqueue(session)
                 await (session.commit() if commit else session.rollback())
 
@@ -208,13 +216,17 @@ def sqlalchemy_url(where: str, driver: str = "") -> sqlalchemy.URL:
     )
 
 
-BLOCKING_SQLITE = [through_sqlite3, through_session, through_scoped_session, through_engine_connection,
-                   through_engine_begin]  # fmt: skip
-BLOCKING_POSTGRES = [through_psycopg, through_psycopg_block, through_session, through_scoped_session,
-                     through_engine_connection, through_engine_begin]  # fmt: skip
-AWAITING_SQLITE = [through_aiosqlite, through_async_session("aiosqlite"), through_async_engine_connection("aiosqlite")]
+BLOCKING_SQLITE = [through_sqlite3, through_session, through_sqlmodel_session, through_scoped_session,
+                   through_engine_connection, through_engine_begin]  # fmt: skip
+BLOCKING_POSTGRES = [through_psycopg, through_psycopg_block, through_session, through_sqlmodel_session,
+                     through_scoped_session, through_engine_connection, through_engine_begin]  # fmt: skip
+AWAITING_SQLITE = [
+    through_aiosqlite, through_async_session("aiosqlite"), through_async_session("aiosqlite", SQLModelAsyncSession),
+    through_async_engine_connection("aiosqlite"),
+]  # fmt: skip
 AWAITING_POSTGRES = [
     through_async_psycopg, through_asyncpg, through_asyncpg_in_words, through_asyncpg_pool,
     through_async_session("psycopg"), through_async_session("asyncpg"),
+    through_async_session("asyncpg", SQLModelAsyncSession),
     through_async_engine_connection("psycopg"), through_async_engine_connection("asyncpg"),
 ]  # fmt: skip

@@ -49,7 +49,7 @@ def sqlite_store(sqlite_path: str) -> Iterator[SqliteStore]:
 
 
 def name_of(lender: Any) -> str:
-    cells = [str(cell.cell_contents) for cell in lender.__closure__ or ()]
+    cells = [getattr(value := cell.cell_contents, "__module__", str(value)) for cell in lender.__closure__ or ()]
     return "-".join([lender.__qualname__.split(".")[0], *cells])
 
 

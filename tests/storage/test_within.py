@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.errors import ConfigError, NotInTransaction
+from holdfast.errors import ConfigError, NotInTransaction, SelfLocked
 from tests.acceptance.conftest import url_of
 from tests.patience import SOON
 from tests.storage import lenders
@@ -173,6 +173,35 @@ def test_the_innermost_block_and_then_connection_wins(shop: Shop) -> None:
     assert shop.found()[0] == 1
 
 
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_an_inner_session_takes_its_own_jobs_with_it(shop: Shop) -> None:
+    def outer(first: Any) -> None:
+        def inner(second: Any) -> None:
+            with shop.app.within(second):
+                shop.task.enqueue(1)
+
+        with shop.app.within(first):
+            lenders.through_session(shop.where, inner, False)
+            shop.task.enqueue(2)
+
+    lenders.through_session(shop.where, outer, True)
+    assert [job.payload for job in shop.app.jobs.find() if job.id != shop.waiting.id] == ['{"n":2}']
+
+
+def test_an_inner_session_that_would_wait_for_the_outer_one_is_refused(shop: Shop) -> None:
+    def outer(first: Any) -> None:
+        def inner(second: Any) -> None:
+            with shop.app.within(second), pytest.raises(SelfLocked, match="commit the other one first"):
+                shop.task.enqueue(1)
+
+        with shop.app.within(first):
+            shop.task.enqueue(2)
+            lenders.through_session(shop.where, inner, False)
+
+    lenders.through_session(shop.where, outer, True)
+    assert shop.found()[0] == 1
+
+
 def test_a_block_is_for_the_app_it_was_entered_on(shop: Shop, tmp_path: Path) -> None:
     other = holdfast.App(str(tmp_path / "other.db"))
     task = other.task(name="elsewhere")(lambda: None)
@@ -204,6 +233,19 @@ def test_a_blocking_call_in_the_block_of_an_awaited_connection_says_what_to_use(
             shop.task.enqueue()
 
     lenders.through_aiosqlite(shop.where, enqueue, False)
+
+
+def test_an_app_that_is_closed_inside_the_block_enqueues_nothing_outside_the_transaction(shop: Shop) -> None:
+    def enqueue(connection: Any) -> None:
+        with shop.app.within(connection):
+            shop.app.close()
+            with pytest.raises(ConfigError, match="closed inside"):
+                shop.task.enqueue(1)
+            with shop.app.within(None):
+                shop.task.options(connection=connection).enqueue(2)
+
+    lenders.through_sqlite3(shop.where, enqueue, False)
+    assert shop.found()[0] == 0
 
 
 def test_a_block_is_entered_once(shop: Shop) -> None:

@@ -486,6 +486,10 @@ def test_a_handler_that_cancels_its_job_is_told_inline_as_by_a_worker(app: holdf
         ("jinja2", "import holdfast.web", "web"),
         ("psycopg", "import holdfast; holdfast.App('postgresql://localhost/x').open()", "postgres"),
         ("opentelemetry", "import holdfast.contrib.otel", "otel"),
+        ("fastapi", "import holdfast.contrib.fastapi", "fastapi"),
+        ("starlette", "import holdfast.contrib.starlette", "web"),
+        ("flask", "import holdfast.contrib.flask", "flask"),
+        ("litestar", "import holdfast.contrib.litestar", "litestar"),
     ],
 )
 def test_a_missing_extra_is_told_with_the_command_that_installs_it(module: str, code: str, extra: str) -> None:

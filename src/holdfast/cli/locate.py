@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from ..app import App
 from ..config import load, origins
@@ -22,6 +23,8 @@ from ..runtime.database import Database
 from ..runtime.opening import database_file, foreign_tables
 
 STORE_VARIABLE: Final = "HOLDFAST_STORE"
+HOST: Final = "holdfast.host"
+"""The key of the `Host` in a command's context."""
 
 
 def find_app(
@@ -39,14 +42,24 @@ def find_app(
     Creates a SQLite file that does not exist, unless `create` is off, and says so: the path may be mistyped. If the
     file has other tables and none of Holdfast's, only commands with `adds` create them; all others reject the file.
     """
+    if (host := current_host()) is not None:
+        app = _app_of_host(host, app_name, store)
+    else:
+        app = _named_app(app_name, store, needs_tasks=needs_tasks)
+    if context := click.get_current_context(silent=True):
+        context.call_on_close(app.close)
+    return _with_tables(app, create=create, adds=adds, say=say or _say)
+
+
+def _named_app(app_name: str | None, store: str | None, *, needs_tasks: bool) -> App:
     use_store(store)
     project = find_project() if not app_name and (store is None or needs_tasks) else None
     if project is not None:
-        app = _load_project(project)
-    else:
-        app = load_app(app_name) if app_name else App(_store_without_app())
-    if context := click.get_current_context(silent=True):
-        context.call_on_close(app.close)
+        return _load_project(project)
+    return load_app(app_name) if app_name else App(_store_without_app())
+
+
+def _with_tables(app: App, *, create: bool, adds: bool, say: Callable[[str], object]) -> App:
     file = database_file(app.config)
     if not create or file is None:
         return app
@@ -60,13 +73,38 @@ def find_app(
         with Database(app.config) as database:
             database.create()
         added = f"added Holdfast's tables to {file}, which had {counted(others, 'table')} before"
-        (say or _say)(added if others else f"created a new SQLite database: {file}")
+        say(added if others else f"created a new SQLite database: {file}")
     return app
 
 
 def is_named(app_name: str | None, store: str | None) -> bool:
     """Return whether `find_app` finds an app of the user's, with tasks."""
-    return bool(app_name) or (store is None and find_project() is not None)
+    return current_host() is not None or bool(app_name) or (store is None and find_project() is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A program that has these commands among its own, as `flask holdfast …`, and its app."""
+
+    app: App
+    program: tuple[str, ...]
+    """The command line in front of these commands, for child processes."""
+
+
+def current_host() -> Host | None:
+    """Return the program in which the current command runs; None in `holdfast` itself."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(HOST) if context else None
+
+
+def _app_of_host(host: Host, app_name: str | None, store: str | None) -> App:
+    context = click.get_current_context()
+    name = " ".join(host.program[2:])
+    if store is not None:
+        raise ConfigError(f"{name} uses the store of its app; leave out --store, or set HOLDFAST_STORE")
+    if app_name and context.get_parameter_source("app_name") is not ParameterSource.ENVIRONMENT:
+        raise ConfigError(f"{name} has an app of its own; leave out {app_name}, or use the program holdfast")
+    return host.app
 
 
 def _load_project(project: Project) -> App:

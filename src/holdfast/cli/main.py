@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ..version import VERSION
 from .command import EXIT_CODES, UsageAsJson
+
+if TYPE_CHECKING:
+    from .locate import Host
 
 _CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _AS_JSON: Final = "holdfast.as_json"
@@ -96,6 +99,21 @@ def _misplaced(wrong: click.ClickException) -> click.ClickException:
         return wrong
     where = f"holdfast jobs list {wrong.option_name} …"
     return click.UsageError(f"put {wrong.option_name} after the command, for example: {where}", ctx=wrong.ctx)
+
+
+def commands_for(host: Callable[[click.Context], Host]) -> click.Group:
+    """Return these commands as a group of another program, such as `flask holdfast …`, for the app of that program."""
+
+    @click.group("holdfast", cls=_Lazy, epilog=EXIT_CODES, context_settings=_CONTEXT)
+    # Without parameters: Litestar passes arguments of its own by their names.
+    def holdfast() -> None:
+        """Run workers, and see and change jobs, queues and schedules."""
+        from .locate import HOST  # It imports the app.
+
+        context = click.get_current_context()
+        context.meta[HOST] = host(context)
+
+    return holdfast
 
 
 def main() -> None:

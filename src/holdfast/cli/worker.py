@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..names import check_queue
 from ..runtime.opening import database_file
 from .command import Command, target_options
-from .locate import find_app, find_project
+from .locate import Host, current_host, find_app, find_project
 from .logs import set_up_logs
 from .ports import as_ports, ports_of, serve_metrics
 
@@ -111,7 +111,8 @@ def worker(
 
     set_up_logs(log_format, log_level)
     name = where or app_name
-    if name is None and find_project() is None:
+    host = current_host()
+    if name is None and host is None and find_project() is None:
         raise ConfigError(
             "which app? Give it, for example: holdfast worker shop.jobs:app (or set HOLDFAST_APP, or"
             " [tool.holdfast] app in pyproject.toml)"
@@ -126,7 +127,7 @@ def worker(
         sys.exit(run_worker(app, config.worker))
     if metrics_port is not None:
         flags["metrics-port"] = ports_of(metrics_port, processes)
-    argv = [*_command(name, flags), "--log-format", log_format, "--log-level", log_level, *(["--debug"] * debug)]
+    argv = [*_command(name, flags, host), "--log-format", log_format, "--log-level", log_level, *(["--debug"] * debug)]
     sys.exit(run_workers(app, argv, processes, config.worker))
 
 
@@ -154,9 +155,10 @@ def _warn(app: App, config: Config) -> None:
         logger.warning("the store is in memory: no other process can enqueue jobs for this worker")
 
 
-def _command(name: str | None, flags: dict[str, Any]) -> list[str]:
+def _command(name: str | None, flags: dict[str, Any], host: Host | None) -> list[str]:
     """Return the command line of one process under the supervisor; without a name it finds the project's app too."""
-    argv = [sys.executable, "-m", "holdfast", "worker", *([name] if name else []), "--processes", "1"]
+    program = (sys.executable, "-m", "holdfast") if host is None else host.program
+    argv = [*program, "worker", *([name] if name and host is None else []), "--processes", "1"]
     for flag, value in flags.items():
         if value is not None:
             argv += [f"--{flag.replace('_', '-')}", ",".join(value) if isinstance(value, tuple) else str(value)]

@@ -26,10 +26,11 @@ class Within(Generic[C]):
     It applies to the code of the block and to copies of its context: tasks, and threads of `asyncio.to_thread`.
     """
 
-    __slots__ = ("_connection", "_ended", "_job", "_outer", "_store", "_token")
+    __slots__ = ("_connection", "_ended", "_job", "_open", "_outer", "_store", "_token")
 
-    def __init__(self, store: object, connection: C) -> None:
-        self._store = store
+    def __init__(self, open_store: Callable[[], object], connection: C) -> None:
+        self._open = open_store
+        self._store = open_store()
         self._connection = connection
         self._outer: Within[Any] | None = None
         self._job: object = None
@@ -72,11 +73,13 @@ class Within(Generic[C]):
     ) -> None:
         self.__exit__(kind, error, tb)
 
-    def _is_for(self, store: object) -> bool:
+    def _is_for(self, open_store: Callable[[], object]) -> bool:
         # A handler does not inherit the block in which its worker was started.
-        return self._store is store and self._job is current_job()
+        return self._open == open_store and self._job is current_job()
 
     def _joined(self) -> C:
+        if self._store is not self._open() and self._connection is not None:
+            raise ConfigError("the app was closed inside this app.within(…) block; close it after the block")
         if self._ended and self._connection is not None:
             raise NotInTransaction(
                 "the app.within(…) block in which this task or thread was started has ended; pass connection=, or"
@@ -90,7 +93,6 @@ def joined(open_store: Callable[[], object], given: object | None) -> object | N
     block = innermost()
     if given is not None or block is None:
         return given
-    store = open_store()
-    while block is not None and not block._is_for(store):
+    while block is not None and not block._is_for(open_store):
         block = block._outer
     return None if block is None else block._joined()

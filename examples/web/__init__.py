@@ -1,0 +1,1 @@
+"""Holdfast in web frameworks: the same small shop in each of them."""
