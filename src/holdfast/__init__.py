@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .flows.joins import all_of, any_of, quorum
     from .outcomes import Cancel, Fail, Park, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy, exponential, fixed
+    from .tasks.annotations import injected
     from .tasks.context import Context, SyncContext, current
     from .tasks.job import Job
     from .tasks.task import Task
@@ -70,6 +71,7 @@ __all__ = [
     "exponential",
     "fixed",
     "group",
+    "injected",
     "quorum",
     "tenant",
 ]
@@ -98,6 +100,7 @@ if not TYPE_CHECKING:
             "flows.joins": ["all_of", "any_of", "quorum"],
             "outcomes": ["Cancel", "Fail", "Park", "Retry", "Snooze", "Throttle"],
             "rules.retry": ["RetryPolicy", "exponential", "fixed"],
+            "tasks.annotations": ["injected"],
             "tasks.context": ["Context", "SyncContext", "current"],
             "tasks.job": ["Job"],
             "tasks.task": ["Task"],

@@ -71,6 +71,7 @@
     │   ├── Corruption              a stored value that no version of Holdfast writes
     │   ├── SchemaMismatch          run "holdfast db migrate"
     │   └── NotInTransaction        the passed connection has no open transaction
+    ├── ResourceFailed              .resource, it could not be opened; the job is retried
     ├── RequestFailed               .kind, a request to another system got no answer
     ├── ResultTimeout               also a TimeoutError
     ├── StepFailed                  raised by ctx.step: .step .type .message, from the step's own exception
@@ -98,8 +99,8 @@ __all__ = [
     "JobCancelled", "JobEnded", "JobExpired", "JobFailed", "JobNotSucceeded", "JobSkipped", "KeyConflict",
     "LeaseLost", "MissingExtra", "NoCurrentJob", "NotAwaited", "NotFound", "NotInInventory", "NotInTransaction",
     "OutboxFull", "OutcomeUnknown", "PayloadMismatch", "PayloadTooLarge", "QueueClosed", "QueueFull",
-    "QuotaNotFound", "RequestFailed", "ReservedName", "ResultTimeout", "SchemaMismatch", "SelfEdge", "SelfLocked",
-    "SignalConflict", "SpendConflict", "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy",
+    "QuotaNotFound", "RequestFailed", "ReservedName", "ResourceFailed", "ResultTimeout", "SchemaMismatch", "SelfEdge",
+    "SelfLocked", "SignalConflict", "SpendConflict", "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy",
     "StorageError", "StorageFull", "StorageReadOnly", "StorageUnavailable", "StreamFull", "TokenConflict",
     "TooManySignals", "Undecodable", "UnexpectedReference", "UnknownDimension", "UnknownOption", "UnknownTask",
     "UnknownTenant", "UnknownZone", "UrlRefused", "WrongAnswer",
@@ -693,6 +694,17 @@ class RequestFailed(HoldfastError):
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
         super().__init__(message)
+
+
+class ResourceFailed(HoldfastError):
+    """A resource that a handler needs could not be opened. `resource` is its name."""
+
+    code = "resource_failed"
+    retryable = True
+
+    def __init__(self, resource: str, why: str) -> None:
+        self.resource = resource
+        super().__init__(f"resource {resource!r} could not be opened: {why}")
 
 
 class InvalidSignature(InvalidInput):

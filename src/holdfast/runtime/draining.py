@@ -83,6 +83,7 @@ async def drain_store(
     )
     drain = _Drain(store, worker, outcomes)
     try:
+        await worker.resources.abegin()
         await worker.lease.begin()
         try:
             await drain.work()

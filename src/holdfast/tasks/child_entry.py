@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -17,12 +16,17 @@ from .tenants import working_for
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Sequence
+    from contextlib import AbstractContextManager
 
     from ..model.outcomes import Outcome
     from ..rules.failure import Failure
     from ..streams.writer import FrameBuffer
     from .middleware import Middleware
+    from .resources import ResourceHost
     from .task import Task
+
+_CLOSING_TIME: Final = 1.5
+_hosts: Final[dict[Any, ResourceHost]] = {}
 
 
 class Control(Protocol):
@@ -36,6 +40,8 @@ class Control(Protocol):
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any: ...
 
     def watch(self, task: asyncio.Task[Any] | None) -> None: ...
+
+    def interruptible(self) -> AbstractContextManager[None]: ...
 
 
 class _RemoteStop(Stop):
@@ -151,13 +157,65 @@ def _call(
     control: Control,
     stop: _RemoteStop,
 ) -> Any:
-    if middleware is not None:
+    if _has_resources(task):
+        value = _call_with_resources(task, middleware, handler, header, control, stop)
+    elif middleware is not None:
         value = _run_wrapped(task, middleware, handler, JobInfo(**header), control, stop)
     else:
         value = control.run(_awaited(stop, handler())) if task.is_async else handler()
     if stop.outcome is None:
         stop.require_awaited()
     return value
+
+
+def _has_resources(task: Task[Any, Any]) -> bool:
+    return bool(task.injected or getattr(task.app, "_resources", None) or getattr(task.app, "_lifespan", None))
+
+
+def _call_with_resources(
+    task: Task[Any, Any],
+    middleware: Any,
+    handler: Callable[..., Any],
+    header: dict[str, Any],
+    control: Control,
+    stop: _RemoteStop,
+) -> Any:
+    """Run the handler with its resources. Async ones live on one loop, on which async handlers run then too."""
+    import threading
+
+    from .resources import RunResources
+
+    host = _host(task.app)
+    host.begin()
+    stop.resources = resources = RunResources(host, threading.get_ident())
+
+    async def call_async() -> Any:
+        return await handler(**await resources.aopen(task.injected))
+
+    def call() -> Any:
+        with control.interruptible():
+            return handler(**resources.open(task.injected))
+
+    made = call_async if task.is_async else call
+    try:
+        value = _run_wrapped(task, middleware or [], made, JobInfo(**header), control, stop)
+    except BaseException as error:
+        resources.close(error)
+        raise
+    resources.close(None)
+    return value
+
+
+def _host(app: Any) -> ResourceHost:
+    """Return the resources of an app in this process, which are closed when the worker ends it."""
+    import atexit
+
+    from .resources import ResourceHost, private_loop
+
+    if app not in _hosts:
+        _hosts[app] = ResourceHost(private_loop, app)
+        atexit.register(_hosts[app].close, _CLOSING_TIME)
+    return _hosts[app]
 
 
 def _run_wrapped(
@@ -171,6 +229,7 @@ def _run_wrapped(
     """Run the handler inside the middleware of those names. Blocking code runs on this thread, the main one."""
     from .functions import is_async
     from .middleware import Crossing, context_of, wrap
+    from .resources import private_loop
 
     layers = _layers(task, names)
     kinds = {task.is_async, *map(is_async, layers)}
@@ -179,11 +238,13 @@ def _run_wrapped(
         stop.task = running or stop.task
         control.watch(running)
 
-    crossing = Crossing(_other_loop, stop, watch=watch)
+    crossing = Crossing(private_loop, stop, watch=watch)
     call = wrap(layers, handler, crossing, context_of(info, task.app, stop), handler_is_async=task.is_async)
-    if not is_async(layers[0]):
+    if not (is_async(layers[0]) if layers else task.is_async):
         return call()
-    return control.run(_awaited(stop, call())) if len(kinds) == 1 else crossing.on_loop(call)
+    if len(kinds) == 1 and stop.resources is None:
+        return control.run(_awaited(stop, call()))
+    return crossing.on_loop(call)
 
 
 def _claimed(data: dict[str, Any] | None) -> Any:
@@ -206,17 +267,6 @@ def _layers(task: Task[Any, Any], names: list[str]) -> Sequence[Middleware]:
         if name not in names_of(registered) and module != "__main__":
             importlib.import_module(module)
     return find_layers(names, registered, "the child process that runs the job")
-
-
-@functools.cache
-def _other_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop on a thread of its own, for runs that are half async: the main thread runs blocking code."""
-    import asyncio
-    import threading
-
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="holdfast-loop", daemon=True).start()
-    return loop
 
 
 def _failed(failure: Failure, *, on_purpose: bool = False) -> dict[str, Any]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..durable.calls import Durable
     from ..flows.flow import Extension
     from ..model.outcomes import Outcome
+    from .resources import RunResources
 
 logger: Final = logging.getLogger("holdfast.job")
 
@@ -55,7 +56,7 @@ class JobInfo:
 class Stop:
     """Request to end a run, which a thread can wait for."""
 
-    __slots__ = ("_event", "buffer", "calls", "loaded", "outcome", "reason", "task")
+    __slots__ = ("_event", "buffer", "calls", "loaded", "outcome", "reason", "resources", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -70,6 +71,8 @@ class Stop:
         """Affinities that the handler reported as loaded."""
         self.calls: list[tuple[str, Coroutine[Any, Any, Any]]] | None = None
         """Calls of the context that may not have been awaited yet."""
+        self.resources: RunResources | None = None
+        """Resources of the run, if its app has any."""
 
     def request(self, reason: str) -> None:
         """Ask the run to end; the first reason stays."""

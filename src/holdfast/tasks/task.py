@@ -31,6 +31,7 @@ from .foreign_names import find_attribute
 from .functions import check_context, is_async
 from .job import Job
 from .options import CALL_OPTIONS, CallOptions, Seconds, Tags, TaskOptions, unknown_option
+from .resources import Resource
 from .signature import Signature
 
 P = ParamSpec("P")
@@ -113,7 +114,15 @@ class Task(Generic[P, R]):
         self.call_options = call or _NO_OPTIONS
         self.draft: Draft | None = None
         self.is_async = fn is not None and is_async(fn)
-        self.signature = Signature(fn, name=name, contexts=(Context, SyncContext), limit=value_limit(app))
+        self.signature = Signature(
+            fn,
+            name=name,
+            contexts=(Context, SyncContext),
+            limit=value_limit(app),
+            resources=getattr(app, "_find_resource", None),
+        )
+        self.injected: Final[Mapping[str, Resource]] = self.signature.injected
+        """Resources by the parameters that take them."""
         if fn is not None and self.signature.takes_context:
             right, wrong = (Context, SyncContext) if self.is_async else (SyncContext, Context)
             check_context(fn, self.signature, right=right, wrong=wrong)

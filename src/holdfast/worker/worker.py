@@ -15,6 +15,7 @@ from ..ids import token
 from ..storage.ops.workers import workers
 from ..storage.port import Op, Store
 from ..tasks.middleware import Middleware
+from ..tasks.resources import ResourceHost
 from ..tasks.task import Task
 from ..telemetry import RunTally
 from .claiming.claimer import Claimer
@@ -87,6 +88,7 @@ class Worker:
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self._tally: RunTally = getattr(app, "tally", None) or RunTally()
+        self.resources: Final = ResourceHost.here(app)
         self.background: Final = BackgroundTasks(on_broken)
         self.state: Final = WorkerState(identity or token())
         self.outcomes: Final = outcomes or OutcomeQueue()
@@ -153,6 +155,7 @@ class Worker:
             middleware,
             inputs=Inputs(self._store),
             admission=AdmissionCheck(self._store, self._random, self._store.outage),
+            resources=self.resources,
             is_leased=lambda: self.lease.is_valid(),
         )
 
@@ -180,6 +183,14 @@ class Worker:
 
     async def start(self) -> None:
         """Register and start working. Waits for ever for a store that is down."""
+        await self.resources.abegin()
+        try:
+            await self._start()
+        except BaseException:
+            await self.resources.aclose(self.settings.grace)
+            raise
+
+    async def _start(self) -> None:
         self.poller.listen()
         for declaration in self._declarations:
             await write_until_stored(self._store, declaration, self._clock)
@@ -244,6 +255,7 @@ class Worker:
         await self.background.until_over()
         self.relays.close()
         await self._children.close()
+        await self.resources.aclose(self.settings.grace)
 
     @property
     def is_worn_out(self) -> bool:

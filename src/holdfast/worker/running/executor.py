@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ...errors import HoldfastError
+from ...errors import ConfigError, HoldfastError
 from ...model.outcomes import Done, Failed, Outcome
 from ...model.values import is_reference
 from ...rules.failure import error_text
@@ -24,6 +25,7 @@ from ...tasks.context import Context, JobInfo, SyncContext
 from ...tasks.django_connections import DJANGO, close_stale_async_connections
 from ...tasks.functions import is_async
 from ...tasks.middleware import Crossing, Middleware, context_of, names_of, wrap
+from ...tasks.resources import ResourceHost, RunResources
 from ...tasks.task import Task
 from ...tasks.tenants import work_for
 from ...telemetry import CurrentRun, current_run
@@ -37,6 +39,11 @@ from .threads import ThreadPool, ThreadTicket
 logger: Final = logging.getLogger("holdfast.worker")
 
 _MODULES: Final = sys.modules
+
+
+class RunStopped(BaseException):
+    """The run was asked to end before its handler began."""
+
 
 Finished: TypeAlias = "Callable[[Run, Outcome | None], None]"
 """Called once per run. None: there is nothing to record, the job belongs to another worker."""
@@ -56,6 +63,7 @@ class Executor:
         *,
         inputs: Inputs,
         admission: AdmissionCheck,
+        resources: ResourceHost,
         is_leased: Callable[[], bool] = lambda: True,
     ) -> None:
         """`is_leased` says whether the worker's lease is valid by its own clock."""
@@ -63,6 +71,8 @@ class Executor:
         self._is_leased = is_leased
         self._inputs = inputs
         self._admission = admission
+        self._resources = resources
+        self._has_resources = bool(getattr(app, "_resources", None))
         self._outcome_rules = outcome_rules
         self._threads = threads
         self._children = children
@@ -195,7 +205,9 @@ class Executor:
             close_stale_async_connections()
         try:
             self._prepare(run)
-            if self._middleware:
+            if self._has_resources or run.task.injected:
+                value = await self._run_with_resources(run)
+            elif self._middleware:
                 value = await self._wrapped(run)()
             else:
                 args, kwargs = self._arguments(run)
@@ -217,8 +229,22 @@ class Executor:
         if wanted := run.task.task_options.capture:
             capture(info_of(run), self._app, run.stop, wanted)
 
+    async def _run_with_resources(self, run: Run) -> Any:
+        """Run the handler, and close the resources of the run before its outcome is recorded."""
+        run.stop.resources = resources = RunResources(self._resources, asyncio.current_task())
+        try:
+            value = await (self._wrapped(run)() if self._middleware else self._call_here(run))
+        except BaseException as error:
+            await resources.aclose(error)
+            raise
+        await resources.aclose(None)
+        return value
+
     async def _call_here(self, run: Run) -> Any:
         args, kwargs = self._arguments(run)
+        if run.task.injected:
+            assert run.stop.resources is not None
+            kwargs |= await run.stop.resources.aopen(run.task.injected)
         assert run.task.fn is not None
         return await run.task.fn(*args, **kwargs)
 
@@ -253,12 +279,29 @@ class Executor:
         """Decode and call on the thread; the loop handles the result."""
         try:
             self._prepare(run)
+            if self._has_resources or run.task.injected:
+                return self._call_with_resources(run)
             return self._wrapped(run)() if self._middleware else self._call_there(run)
         finally:
             _end_current()
 
+    def _call_with_resources(self, run: Run) -> Any:
+        run.stop.resources = resources = RunResources(self._resources, threading.get_ident())
+        try:
+            value = self._wrapped(run)() if self._middleware else self._call_there(run)
+        except BaseException as error:
+            resources.close(error)
+            raise
+        resources.close(None)
+        return value
+
     def _call_there(self, run: Run) -> Any:
         args, kwargs = self._arguments(run)
+        if run.task.injected:
+            assert run.stop.resources is not None
+            kwargs |= run.stop.resources.open(run.task.injected)
+            if run.stop.requested:
+                raise RunStopped
         assert run.task.fn is not None
         return run.task.fn(*args, **kwargs)
 
@@ -276,6 +319,12 @@ class Executor:
 
     def _start_child(self, run: Run) -> ChildTicket:
         module, qualname = run.task.address
+        for resource in run.task.injected.values():
+            if resource.is_replaced:
+                raise ConfigError(
+                    f"resource {resource.name!r} is replaced here, which a child process cannot see; "
+                    "register the task without isolate='process' in this test"
+                )
         header = msgspec.to_builtins(info_of(run))
         if self._middleware:
             # The child finds the layers by their names, and needs the job that they ask for.
@@ -283,7 +332,8 @@ class Executor:
             header["claimed"] = msgspec.to_builtins(msgspec.structs.replace(run.job, payload=""))
         ticket = self._children.submit(module, qualname, header, run.job.payload, partial(self._may_begin, run))
         run.interrupt = partial(self._children.cancel, ticket)
-        run.abandon = partial(self._children.kill, ticket)
+        ends = self._children.end if self._has_resources or run.task.injected else self._children.kill
+        run.abandon = partial(ends, ticket)
         return ticket
 
     async def _may_begin(self, run: Run) -> bool:
