@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .outcomes import Cancel, Fail, Park, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy, exponential, fixed
     from .tasks.annotations import injected
+    from .tasks.batches import Item
     from .tasks.context import Context, SyncContext, current
     from .tasks.job import Job
     from .tasks.task import Task
@@ -48,6 +49,7 @@ __all__ = [
     "Flow",
     "HoldfastError",
     "InvalidInput",
+    "Item",
     "Job",
     "JobCancelled",
     "JobFailed",
@@ -101,6 +103,7 @@ if not TYPE_CHECKING:
             "outcomes": ["Cancel", "Fail", "Park", "Retry", "Snooze", "Throttle"],
             "rules.retry": ["RetryPolicy", "exponential", "fixed"],
             "tasks.annotations": ["injected"],
+            "tasks.batches": ["Item"],
             "tasks.context": ["Context", "SyncContext", "current"],
             "tasks.job": ["Job"],
             "tasks.task": ["Task"],

@@ -189,9 +189,11 @@ class NoCurrentJob(HoldfastError, RuntimeError):
 
     code = "no_current_job"
 
-    def __init__(self, *, ended: bool = False) -> None:
+    def __init__(self, *, ended: bool = False, batch: str = "") -> None:
         super().__init__(
-            "the job that started this code has ended; await or join what a handler starts before it returns"
+            f"task {batch!r} takes batches, and no single job runs here; each item has its own: item.id, item.job"
+            if batch
+            else "the job that started this code has ended; await or join what a handler starts before it returns"
             if ended
             else "no job runs here; call holdfast.current() in a handler or below it. A thread that you start yourself"
             " needs the handler's context: contextvars.copy_context().run(…), or asyncio.to_thread"

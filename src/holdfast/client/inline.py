@@ -13,6 +13,7 @@ from ..names import check_timeout
 from ..outcomes import Cancel
 from ..rules.explain import Explanation
 from ..rules.failure import error_text
+from ..tasks.batches import Item, answers_of
 from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from ..tasks.resources import LoneResources, private_loop
 from ..tasks.task import JobRequest, Task
@@ -83,12 +84,19 @@ class InlineJobs:
         self._app.streams.keep(info)
         kind = Context if task.is_async else SyncContext
         current = CurrentRun(None, None, lambda: kind(info, self._app, stop))
-        args, kwargs = task.arguments(request.payload, lambda: current.context)
         fn = task.fn
+        if task.task_options.batch is not None:
+            item = Item(task.item(request.payload), info, stop)
+            return info, stop, current, lambda resources: fn([item], **resources)
+        args, kwargs = task.arguments(request.payload, lambda: current.context)
         return info, stop, current, lambda resources: fn(*args, **kwargs, **resources)
 
     def _succeeded(self, job_id: str, task: Task[Any, Any], value: Any) -> str:
         try:
+            if task.task_options.batch is not None:
+                [value] = answers_of(task.name, value, 1)
+                if isinstance(value, Exception):
+                    return self._failed(job_id, value)
             result = task.signature.encode_result(value)
         except HoldfastError as error:
             return self._failed(job_id, error)

@@ -21,7 +21,7 @@ from ..rules.reserved import check_open_queue, check_open_task
 from ..rules.retry import RetryPolicy, take_attempts
 from ..rules.routing import QueueRouter, Routes
 from ..tasks.context import Context, SyncContext
-from ..tasks.decorators import TaskDecorator
+from ..tasks.decorators import BatchDecorator, TaskDecorator
 from ..tasks.destinations import Destination
 from ..tasks.functions import check_function, check_layer, check_task_name, is_async
 from ..tasks.inventory import Fetch, Inventory
@@ -92,11 +92,38 @@ class Registry(Enqueuer):
         on_failure: Hooks = (),
         on_end: Hooks = (),
     ) -> TaskDecorator: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = ...,
+        priority: int = 0,
+        max_attempts: int | None = 5,
+        retry: RetryPolicy | None = None,
+        timeout: Seconds | None = None,
+        isolate: Isolate | None = None,
+        batch: int,
+        wait: Seconds = 0,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        breaker: str | None = None,
+        reserve: Mapping[str, Amounts] | None = None,
+        quota: str | None = None,
+        requires: Sequence[str] = (),
+        version: str | None = None,
+        no_retry_on: tuple[type[BaseException], ...] = (),
+        on_success: Hooks = (),
+        on_failure: Hooks = (),
+        on_end: Hooks = (),
+    ) -> BatchDecorator: ...
 
     def task(self, *function: Any, **options: Any) -> Any:
         """Make a function a task: `@app.task`, or `@app.task(queue="mail", max_attempts=5, timeout=30)`.
 
         The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
+        With `batch` the function takes a list of jobs, each a `holdfast.Item`, and returns an answer for each; a worker
+        waits up to `wait` seconds until there are `batch` of them.
         """
         name = options.pop("name", None)
         wanted = _wanted("@app.task", options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from ..errors import HoldfastError
+from ..errors import HoldfastError, InvalidArguments
 from ..telemetry import CurrentRun, running
 from .context import Context, JobInfo, Stop, SyncContext
 from .django_connections import close_stale_async_connections, close_stale_connections
@@ -98,6 +98,11 @@ def _run(
 ) -> dict[str, Any]:
     kind = Context if task.is_async else SyncContext
     middleware, claimed = header.pop("middleware", None), header.pop("claimed", None)
+    if (items := header.pop("items", None)) is not None:
+        from .batches import no_current_job
+
+        with running(CurrentRun(task.app, None, lambda: no_current_job(task.name))):
+            return _run_batch(task, items, header, payload, control, stop, middleware)
     run = CurrentRun(task.app, _claimed(claimed), lambda: kind(JobInfo(**header), task.app, stop))
     with running(run):
         return _run_as(run, task, header, payload, control, stop, middleware)
@@ -112,15 +117,10 @@ def _run_as(
     stop: _RemoteStop,
     middleware: Any,
 ) -> dict[str, Any]:
-    # Imported here: a child must start fast, and most runs need neither.
-    from ..model.outcomes import Cancelled, Snoozed
-    from ..outcomes import JobOutcome
-    from ..rules.failure import classify, error_text
-
     try:
         args, kwargs = task.arguments(payload, lambda: run.context)
     except HoldfastError as error:
-        return {"kind": "undecodable", "error": error_text(error), "unknown": getattr(error, "unknown", ())}
+        return _undecodable(error)
     assert task.fn is not None
     if wanted := task.task_options.capture:
         from ..streams.capture import capture
@@ -135,18 +135,81 @@ def _run_as(
             return _decided(stop.outcome)
         if not isinstance(error, Exception):
             raise
-        failure = classify(error, task.task_options.no_retry_on)
-        if isinstance(failure, Snoozed):
-            return {"kind": "snoozed", "delay": failure.delay}
-        if isinstance(failure, Cancelled):
-            return {"kind": "gave_up", "reason": failure.reason}
-        return _failed(failure, on_purpose=isinstance(error, JobOutcome))
-    if stop.outcome is not None:
-        return _decided(stop.outcome)
+        return _raised(task, error)
+    return _returned(task, value) if stop.outcome is None else _decided(stop.outcome)
+
+
+def _run_batch(
+    task: Task[Any, Any],
+    infos: list[dict[str, Any]],
+    header: dict[str, Any],
+    payload: str,
+    control: Control,
+    stop: _RemoteStop,
+    middleware: Any,
+) -> dict[str, Any]:
+    """Run the handler of a batch; return the outcome of each job in it."""
+    from .batches import Item, answers_of
+    from .tenants import working_for_none
+
+    assert task.fn is not None
+    items: list[Item[Any]] = []
+    found: list[dict[str, Any] | None] = []
+    for info, text in zip(infos, msgspec.json.decode(payload), strict=True):
+        try:
+            items.append(Item(task.item(text), JobInfo(**info), stop))
+            found.append(None)
+        except HoldfastError as error:
+            found.append(_undecodable(error))
+    answers: list[dict[str, Any]] = []
+    try:
+        if items:
+            with working_for_none():
+                value = _call(task, middleware, partial(task.fn, items), header, control, stop)
+            answers = [_answered(task, answer) for answer in answers_of(task.name, value, len(items))]
+    except InvalidArguments as error:
+        answers = [_bad_result(error)] * len(items)
+    except Exception as error:
+        answers = [_raised(task, error)] * len(items)
+    rest = iter(answers)
+    return {"kind": "batch", "answers": [next(rest) if answer is None else answer for answer in found]}
+
+
+def _answered(task: Task[Any, Any], answer: Any) -> dict[str, Any]:
+    return _raised(task, answer) if isinstance(answer, Exception) else _returned(task, answer)
+
+
+def _raised(task: Task[Any, Any], error: Exception) -> dict[str, Any]:
+    # Imported here: a child must start fast, and most runs need neither.
+    from ..model.outcomes import Cancelled, Snoozed
+    from ..outcomes import JobOutcome
+    from ..rules.failure import classify
+
+    failure = classify(error, task.task_options.no_retry_on)
+    if isinstance(failure, Snoozed):
+        return {"kind": "snoozed", "delay": failure.delay}
+    if isinstance(failure, Cancelled):
+        return {"kind": "gave_up", "reason": failure.reason}
+    return _failed(failure, on_purpose=isinstance(error, JobOutcome))
+
+
+def _returned(task: Task[Any, Any], value: Any) -> dict[str, Any]:
     try:
         return {"kind": "done", "result": task.signature.encode_result(value)}
     except HoldfastError as error:
-        return {"kind": "bad_result", "error": error_text(error)}
+        return _bad_result(error)
+
+
+def _bad_result(error: HoldfastError) -> dict[str, Any]:
+    from ..rules.failure import error_text
+
+    return {"kind": "bad_result", "error": error_text(error)}
+
+
+def _undecodable(error: HoldfastError) -> dict[str, Any]:
+    from ..rules.failure import error_text
+
+    return {"kind": "undecodable", "error": error_text(error), "unknown": getattr(error, "unknown", ())}
 
 
 def _call(
@@ -227,6 +290,7 @@ def _run_wrapped(
     stop: Stop,
 ) -> Any:
     """Run the handler inside the middleware of those names. Blocking code runs on this thread, the main one."""
+    from .batches import batch_context_of
     from .functions import is_async
     from .middleware import Crossing, context_of, wrap
     from .resources import private_loop
@@ -239,7 +303,8 @@ def _run_wrapped(
         control.watch(running)
 
     crossing = Crossing(private_loop, stop, watch=watch)
-    call = wrap(layers, handler, crossing, context_of(info, task.app, stop), handler_is_async=task.is_async)
+    contexts = (context_of if task.task_options.batch is None else batch_context_of)(info, task.app, stop)
+    call = wrap(layers, handler, crossing, contexts, handler_is_async=task.is_async)
     if not (is_async(layers[0]) if layers else task.is_async):
         return call()
     if len(kinds) == 1 and stop.resources is None:

@@ -54,13 +54,16 @@ class Signature:
         scope: Mapping[str, object] | None = None,
         limit: int = codec.PAYLOAD_LIMIT,
         resources: Find | None = None,
+        hints: Hints | None = None,
     ) -> None:
         """`function` is None for a task that is implemented elsewhere: it takes any arguments, by name.
 
         `contexts` are the context classes; `scope` holds names that its annotations may use besides globals.
-        `resources` finds the resource of a type: such a parameter is no part of the payload.
+        `resources` finds the resource of a type: such a parameter is no part of the payload. `hints` are used instead
+        of the function's own.
         """
-        hints = read_hints(function, contexts, scope, resources) if function else UNKNOWN
+        if hints is None:
+            hints = read_hints(function, contexts, scope, resources) if function else UNKNOWN
         parameters = hints.parameters.parameters.values()
         self.name = name
         self.limit = limit

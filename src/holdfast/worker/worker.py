@@ -143,6 +143,7 @@ class Worker:
             tally=self._tally,
             on_idle=self._idle.set,
             limit=limit,
+            waits=not self._drains,
         )
 
     def _make_executor(self, app: Any, middleware: Sequence[Middleware], finished: Finished) -> Executor:
@@ -208,6 +209,7 @@ class Worker:
         """Stop claiming, let running jobs finish within the grace period, hand the rest back, and deregister."""
         self.state.leaving = self.state.closing = True
         try:
+            self.runner.hand_back_unbegun()
             await self._try(Op(lambda tx: workers.stop(tx, self.id)))
             await self._finish_runs(self.settings.grace if grace is None else grace)
             await self._flush()

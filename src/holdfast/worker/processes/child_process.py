@@ -46,6 +46,8 @@ class ChildDied(Exception):
         self.killed = killed
         self.begun = begun
         """True if the job had begun; otherwise it did not cause the death."""
+        self.shared = False
+        """True if several jobs of a batch were in it; which one caused the death is not known."""
         end = f"exit code {returncode}" if self.signal is None else _signal_name(self.signal)
         super().__init__(f"the child process was killed ({end})" if killed else f"the child process died ({end})")
 
