@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from .flows.joins import all_of, any_of, quorum
     from .outcomes import Cancel, Fail, Park, Retry, Snooze, Throttle
     from .rules.retry import RetryPolicy, exponential, fixed
+    from .tasks.annotations import injected
+    from .tasks.batches import Item
     from .tasks.context import Context, SyncContext, current
     from .tasks.job import Job
     from .tasks.task import Task
@@ -47,6 +49,7 @@ __all__ = [
     "Flow",
     "HoldfastError",
     "InvalidInput",
+    "Item",
     "Job",
     "JobCancelled",
     "JobFailed",
@@ -70,6 +73,7 @@ __all__ = [
     "exponential",
     "fixed",
     "group",
+    "injected",
     "quorum",
     "tenant",
 ]
@@ -98,6 +102,8 @@ if not TYPE_CHECKING:
             "flows.joins": ["all_of", "any_of", "quorum"],
             "outcomes": ["Cancel", "Fail", "Park", "Retry", "Snooze", "Throttle"],
             "rules.retry": ["RetryPolicy", "exponential", "fixed"],
+            "tasks.annotations": ["injected"],
+            "tasks.batches": ["Item"],
             "tasks.context": ["Context", "SyncContext", "current"],
             "tasks.job": ["Job"],
             "tasks.task": ["Task"],

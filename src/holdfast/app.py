@@ -63,6 +63,7 @@ from .tasks.destinations import Deliver, Destination, DestinationOptions, Gate, 
 from .tasks.foreign_names import find_attribute
 from .tasks.job import Job
 from .tasks.options import Seconds
+from .tasks.resources import Lifespan
 from .tasks.task import JobRequest
 from .tasks.tenants import Known, Tenants, block
 from .telemetry import RunTally
@@ -85,7 +86,8 @@ class App(Registry):
     jitter, are for tests. `tenant` names the tenant of jobs that
     are enqueued without one, such as that of the current request; `tenants` are those there are, or a function that
     knows whether there is one: any other is refused. `routes` gives the queue of tasks that name none, by their name
-    or a prefix of it: {"mail.*": "mail"}.
+    or a prefix of it: {"mail.*": "mail"}. `lifespan` is a generator function that takes the app and yields once: each
+    worker process enters it before its first job and leaves it after its last.
     """
 
     def __init__(
@@ -97,9 +99,10 @@ class App(Registry):
         tenant: Callable[[], str] | None = None,
         tenants: Known | None = None,
         routes: Routes | None = None,
+        lifespan: Lifespan | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(routes)
+        super().__init__(routes, lifespan)
         self._declared: dict[str, tuple[object, ...]] = {}
         self._declared_limits: dict[str, Op[None]] = {}
         self._code = {**settings, "store": _store_text(store)}
@@ -472,6 +475,15 @@ class App(Registry):
     def inline(self) -> Iterator[Self]:
         """Run jobs immediately in their caller for a while, without a store."""
         with self._changed({"_inline": InlineJobs(self, self.jobs.decode_result)}):
+            yield self
+
+    @block
+    def override_resource(self, resource: Any, value: Any) -> Iterator[Self]:
+        """Give handlers and steps this value instead of a resource for a while, such as a test's own.
+
+        `resource` is its type or its function. The value is not closed. Child processes cannot get it.
+        """
+        with self._resources.find(resource).replaced(value):
             yield self
 
     def _value_limit(self) -> int:

@@ -71,6 +71,7 @@
     │   ├── Corruption              a stored value that no version of Holdfast writes
     │   ├── SchemaMismatch          run "holdfast db migrate"
     │   └── NotInTransaction        the passed connection has no open transaction
+    ├── ResourceFailed              .resource, it could not be opened; the job is retried
     ├── RequestFailed               .kind, a request to another system got no answer
     ├── ResultTimeout               also a TimeoutError
     ├── StepFailed                  raised by ctx.step: .step .type .message, from the step's own exception
@@ -98,8 +99,8 @@ __all__ = [
     "JobCancelled", "JobEnded", "JobExpired", "JobFailed", "JobNotSucceeded", "JobSkipped", "KeyConflict",
     "LeaseLost", "MissingExtra", "NoCurrentJob", "NotAwaited", "NotFound", "NotInInventory", "NotInTransaction",
     "OutboxFull", "OutcomeUnknown", "PayloadMismatch", "PayloadTooLarge", "QueueClosed", "QueueFull",
-    "QuotaNotFound", "RequestFailed", "ReservedName", "ResultTimeout", "SchemaMismatch", "SelfEdge", "SelfLocked",
-    "SignalConflict", "SpendConflict", "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy",
+    "QuotaNotFound", "RequestFailed", "ReservedName", "ResourceFailed", "ResultTimeout", "SchemaMismatch", "SelfEdge",
+    "SelfLocked", "SignalConflict", "SpendConflict", "StaleRevision", "StepDiverged", "StepFailed", "StorageBusy",
     "StorageError", "StorageFull", "StorageReadOnly", "StorageUnavailable", "StreamFull", "TokenConflict",
     "TooManySignals", "Undecodable", "UnexpectedReference", "UnknownDimension", "UnknownOption", "UnknownTask",
     "UnknownTenant", "UnknownZone", "UrlRefused", "WrongAnswer",
@@ -191,9 +192,11 @@ class NoCurrentJob(HoldfastError, RuntimeError):
 
     code = "no_current_job"
 
-    def __init__(self, *, ended: bool = False) -> None:
+    def __init__(self, *, ended: bool = False, batch: str = "") -> None:
         super().__init__(
-            "the job that started this code has ended; await or join what a handler starts before it returns"
+            f"task {batch!r} takes batches, and no single job runs here; each item has its own: item.id, item.job"
+            if batch
+            else "the job that started this code has ended; await or join what a handler starts before it returns"
             if ended
             else "no job runs here; call holdfast.current() in a handler or below it. A thread that you start yourself"
             " needs the handler's context: contextvars.copy_context().run(…), or asyncio.to_thread"
@@ -696,6 +699,17 @@ class RequestFailed(HoldfastError):
     def __init__(self, kind: str, message: str) -> None:
         self.kind = kind
         super().__init__(message)
+
+
+class ResourceFailed(HoldfastError):
+    """A resource that a handler needs could not be opened. `resource` is its name."""
+
+    code = "resource_failed"
+    retryable = True
+
+    def __init__(self, resource: str, why: str) -> None:
+        self.resource = resource
+        super().__init__(f"resource {resource!r} could not be opened: {why}")
 
 
 class InvalidSignature(InvalidInput):

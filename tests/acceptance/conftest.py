@@ -45,8 +45,7 @@ def producer_for(store_url: str) -> holdfast.App:
     producer = holdfast.App(store_url)
     for name, task in jobs.app.tasks.items():
         assert task.fn is not None
-        own = task.task_options
-        producer.task(name=name, queue=own.queue, max_attempts=own.max_attempts, retry=own.retry)(task.fn)
+        producer._register(task.fn, name, task.task_options)
     return producer
 
 

@@ -36,6 +36,17 @@ def entry_on_thread(ctx: holdfast.SyncContext, seconds: float) -> str:
     return ctx.fence
 
 
+@app.task(max_attempts=None, queue="batches", batch=50, wait=0.2)
+async def entries(items: list[holdfast.Item[float]]) -> list[str]:
+    """Start, some work for all at once, end."""
+    for item in items:
+        ledger.append(os.environ["TEST_LEDGER"], "S", item.id, item.job.epoch)
+    await asyncio.sleep(max(item.value for item in items))
+    for item in items:
+        ledger.append(os.environ["TEST_LEDGER"], "E", item.id, item.job.epoch)
+    return [item.fence for item in items]
+
+
 @app.task(max_attempts=20, retry=holdfast.RetryPolicy(kind="fixed", initial=0.05), queue="poison")
 async def poison(ctx: holdfast.Context, how: str) -> None:
     """Takes its process down, in one of the ways that real code does."""

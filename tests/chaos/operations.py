@@ -43,7 +43,7 @@ LOCAL = {
     "declare", "declare_destination", "declared_limits", "destination", "every", "external_task", "flow",
     "inline", "inventory", "job", "maintenance_worker", "middleware", "migrate", "open", "quota", "quotas.of", "rate",
     "schedules.cron", "schedules.declarations", "schedules.every", "schedules.of", "schedules.preview", "scoped",
-    "settings", "task", "override_store", "worker",
+    "settings", "task", "override_resource", "override_store", "resource", "worker",
     "jobs.decode_result", "jobs.pickled_by", "jobs.renew", "jobs.result_key",
     "flows.renew", "flows.handle", "streams.keep", "streams.buffer", "tally.count",
     "aevents.cursor", "aevents.read", "outbound.permits", "jobs.await_", "flows.await_",

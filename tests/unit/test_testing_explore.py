@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from holdfast import App, Context, SyncContext
+from holdfast import App, Context, Fail, Item, SyncContext
 from holdfast.model.answers import JobFilter
 from holdfast.testing import aexplore, explore
 from tests.worker.worker_kit import AT_ONCE, live
@@ -73,6 +73,26 @@ def test_a_flow_ends_alike_wherever_it_is_killed(app: App) -> None:
     explored = explore(app, start)
     assert explored.kills > 6
     assert explored.ends == {"succeeded": 3}
+
+
+def test_each_job_of_a_batch_ends_alike_wherever_its_worker_is_killed(app: App) -> None:
+    @app.task(batch=4, wait=1, retry=AT_ONCE, max_attempts=3)
+    async def send(items: list[Item[int]]) -> list[int | Exception]:
+        return [_answer(item) for item in items]
+
+    @app.task(batch=4, retry=AT_ONCE, max_attempts=3)
+    def send_too(items: list[Item[int]]) -> list[int | Exception]:
+        return [_answer(item) for item in items]
+
+    def _answer(item: Item[int]) -> int | Exception:
+        if item.value == 3:
+            return Fail("odd")
+        return ValueError("once more") if item.value == 5 and item.attempt == 1 else item.value
+
+    for task in (send, send_too):
+        explored = explore(app, lambda app, task=task: app.enqueue_many([task.job(n) for n in range(10)]))  # type: ignore[misc]
+        assert explored.kills > 8
+        assert explored.ends == {"succeeded": 9, "failed": 1}
 
 
 def test_a_step_that_fails_at_first_does_not_disturb(app: App) -> None:

@@ -68,6 +68,7 @@ class Shop:
         for task in other.tasks.values():
             self.app._keep(task)
         self.app._middleware += other._middleware
+        self.app._resources = other._resources
         return self.app
 
     def worker(

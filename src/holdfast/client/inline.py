@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import ConfigError, HoldfastError, NotFound
@@ -13,7 +13,9 @@ from ..names import check_timeout
 from ..outcomes import Cancel
 from ..rules.explain import Explanation
 from ..rules.failure import error_text
+from ..tasks.batches import Item, answers_of
 from ..tasks.context import Context, JobInfo, Stop, SyncContext
+from ..tasks.resources import LoneResources, private_loop
 from ..tasks.task import JobRequest, Task
 from ..tasks.tenants import working_for
 from ..telemetry import CurrentRun, running
@@ -34,41 +36,45 @@ class InlineJobs:
         """Run a job to its end; return its id. A failure is raised when the result is asked for."""
         task = request.task
         if not task.is_async:
-            return self._run(request, tenant, lambda call: call())
+            return self._run(request, tenant)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return self._run(request, tenant, lambda call: asyncio.run(call()))
+            return asyncio.run(self.arun(request, tenant))
         raise ConfigError(f"task {task.name!r} is async and an event loop runs here; await aenqueue instead")
 
     async def arun(self, request: JobRequest[Any], tenant: str = "") -> str:
         """The async version of `run`."""
         if not request.task.is_async:
-            return self._run(request, tenant, lambda call: call())
+            return self._run(request, tenant)
         info, stop, current, call = self._prepare(request, tenant)
-        job_id = info.id
+        job_id, loop = info.id, asyncio.get_running_loop()
         try:
             with working_for(self._app, info.tenant, job_id), running(current):
-                value = await call()
-                stop.require_awaited()
+                async with LoneResources(stop, lambda: loop) as resources:
+                    value = await call(await resources.aopen(request.task.injected))
+                    stop.require_awaited()
         except Exception as error:
             return self._failed(job_id, error)
         return self._succeeded(job_id, request.task, value)
 
-    def _run(self, request: JobRequest[Any], tenant: str, run: Callable[[Callable[[], Any]], Any]) -> str:
+    def _run(self, request: JobRequest[Any], tenant: str) -> str:
         info, stop, current, call = self._prepare(request, tenant)
         job_id = info.id
         try:
-            with working_for(self._app, info.tenant, job_id), running(current):
-                value = run(call)
-                stop.require_awaited()
+            with (
+                working_for(self._app, info.tenant, job_id),
+                running(current),
+                LoneResources(stop, private_loop) as resources,
+            ):
+                value = call(resources.open(request.task.injected))
         except Exception as error:
             return self._failed(job_id, error)
         return self._succeeded(job_id, request.task, value)
 
     def _prepare(
         self, request: JobRequest[Any], tenant: str
-    ) -> tuple[JobInfo, Stop, CurrentRun, Callable[[], Coroutine[Any, Any, Any]]]:
+    ) -> tuple[JobInfo, Stop, CurrentRun, Callable[[dict[str, Any]], Any]]:
         task, stop = request.task, Stop()
         if task.fn is None:
             raise ConfigError(f"task {task.name!r} is implemented elsewhere and cannot run inline")
@@ -78,12 +84,19 @@ class InlineJobs:
         self._app.streams.keep(info)
         kind = Context if task.is_async else SyncContext
         current = CurrentRun(None, None, lambda: kind(info, self._app, stop))
-        args, kwargs = task.arguments(request.payload, lambda: current.context)
         fn = task.fn
-        return info, stop, current, lambda: fn(*args, **kwargs)
+        if task.task_options.batch is not None:
+            item = Item(task.item(request.payload), info, stop)
+            return info, stop, current, lambda resources: fn([item], **resources)
+        args, kwargs = task.arguments(request.payload, lambda: current.context)
+        return info, stop, current, lambda resources: fn(*args, **kwargs, **resources)
 
     def _succeeded(self, job_id: str, task: Task[Any, Any], value: Any) -> str:
         try:
+            if task.task_options.batch is not None:
+                [value] = answers_of(task.name, value, 1)
+                if isinstance(value, Exception):
+                    return self._failed(job_id, value)
             result = task.signature.encode_result(value)
         except HoldfastError as error:
             return self._failed(job_id, error)

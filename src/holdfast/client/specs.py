@@ -33,6 +33,7 @@ from ..rules.budgets import check_reserve
 from ..rules.limits import check_rate_name, rate_scope
 from ..rules.reserved import check_creator, check_open_queue, check_open_scope, check_open_task
 from ..rules.retry import check_policy
+from ..rules.routing import task_capability
 from ..rules.versions import check_range, pin
 from ..rules.webhooks import call_tags, called_endpoint, check_call_kinds
 from ..tasks.destinations import Destination
@@ -102,9 +103,15 @@ def _tags(call: CallOptions, heard: Sequence[str]) -> str | None:
 
 def _route(request: JobRequest[Any]) -> Route:
     call, task = request.options, request.task.task_options
+    requires = task.requires if call.requires is None else _requires(task.requires, call.requires)
+    if task.batch is not None:
+        # A route of their own: a worker claims a batch of them at once, and nothing else.
+        requires |= {task_capability(request.task.name)}
+        if call.affinity is not ... and call.affinity is not None:
+            raise InvalidInput(f"task {request.task.name!r} takes batches of jobs with any affinity; leave it out")
     key = (
         task.queue if call.queue is None else check_queue(call.queue),
-        task.requires if call.requires is None else _requires(task.requires, call.requires),
+        requires,
         task.affinity or "" if call.affinity is ... else "" if call.affinity is None else check_affinity(call.affinity),
         "" if call.version is None else pin(request.task.name, check_range(call.version)),
     )

@@ -76,8 +76,16 @@ class Durable:
     ) -> Coroutine[Any, Any, Any]:
         function = step_function(fn, self._contexts)
         call = self.number("step", check_name("the step's name", name), function.called)
+        wanted: Mapping[str, Any] = {}
+        if self.stop.resources is not None:
+            wanted = function.injected(self.app._find_resource, args, kwargs)
         args, kwargs = function.arguments(context, args, kwargs)
-        return self._step(call, function, lambda: self.io.call(fn, function.is_async, args, kwargs), policy or ONCE)
+
+        async def run() -> Any:
+            more = await self.io.open(wanted) if wanted else {}
+            return await self.io.call(fn, function.is_async, args, {**kwargs, **more})
+
+        return self._step(call, function, run, policy or ONCE)
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[Any, Any, None]:
         until = check_instant("the end of the sleep", how_long) if isinstance(how_long, datetime) else None

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..errors import ConfigError, InvalidArguments, InvalidInput
-from ..tasks.annotations import UNKNOWN, Hints, read_hints
+from ..tasks.annotations import UNKNOWN, Find, Hints, read_hints
 from ..tasks.functions import is_async
 from ..tasks.signature import result_decoder
 from ..values import codec
@@ -36,6 +36,12 @@ class StepFunction:
         if parameter.kind is parameter.KEYWORD_ONLY or len(args) < at:
             return args, {**kwargs, parameter.name: context}
         return [*args[:at], context, *args[at:]], kwargs
+
+    def injected(self, find: Find, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the resources that the function takes and the call does not pass, by parameter."""
+        given = {*list(self.hints.types)[: len(args)], *kwargs}
+        found = {name: find(hint) for name, hint in self.hints.types.items() if name not in given}
+        return {name: resource for name, resource in found.items() if resource is not None}
 
     def encode(self, value: object, what: str, limit: int) -> str:
         """Return the value as text, checked against the return annotation, on which the next run relies."""

@@ -41,6 +41,10 @@ class StepIO(Protocol):
         """Call a step's function."""
         ...
 
+    async def open(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the resources that a step takes, by parameter."""
+        ...
+
     async def rest(self, seconds: float) -> None:
         """Wait between two tries of a step."""
         ...
@@ -91,6 +95,10 @@ class AsyncStepIO:
         call = partial(fn, *args, **kwargs)
         value = call() if is_async else await asyncio.wrap_future(on_thread(call))
         return await value if inspect.isawaitable(value) else value
+
+    async def open(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self._stop.resources is not None
+        return await self._stop.resources.aopen(wanted)
 
     async def rest(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -143,6 +151,10 @@ class BlockingStepIO:
                 value.close()
             raise InvalidInput(f"{fn!r} is async; a step of a def task must be a def, or make the task an async def")
         return value
+
+    async def open(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self._stop.resources is not None
+        return self._stop.resources.open(wanted)
 
     async def rest(self, seconds: float) -> None:
         if self._stop.wait(seconds):

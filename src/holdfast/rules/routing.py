@@ -119,6 +119,11 @@ def worker_capability(name: str) -> str:
     return _WORKER + name
 
 
+def task_capability(name: str) -> str:
+    """Return the capability that only workers with that task have."""
+    return _TASK + name
+
+
 def task_of(route: Route) -> str:
     """Return the task of a route's jobs, if the route names one; "" otherwise."""
     named = [name.removeprefix(_TASK) for name in route.requires if name.startswith(_TASK)]

@@ -83,6 +83,7 @@ async def drain_store(
     )
     drain = _Drain(store, worker, outcomes)
     try:
+        await worker.resources.abegin()
         await worker.lease.begin()
         try:
             await drain.work()
@@ -155,7 +156,7 @@ class _Drain:
             await worker.lease.keep()
             await worker.poller.update()
             outcomes.wake.clear()
-            outcomes.may_have_work = True
+            outcomes.expect_work()
             ended = outcomes.pending
             await worker.claimer.run_once()
             if ended and (outcomes.held_back or not worker.runner.runs):

@@ -21,18 +21,20 @@ from ..rules.reserved import check_open_queue, check_open_task
 from ..rules.retry import RetryPolicy, take_attempts
 from ..rules.routing import QueueRouter, Routes
 from ..tasks.context import Context, SyncContext
-from ..tasks.decorators import TaskDecorator
+from ..tasks.decorators import BatchDecorator, TaskDecorator
 from ..tasks.destinations import Destination
 from ..tasks.functions import check_function, check_layer, check_task_name, is_async
 from ..tasks.inventory import Fetch, Inventory
 from ..tasks.middleware import Middleware
 from ..tasks.options import TASK_OPTIONS, Captured, Hooks, Isolate, Seconds, TaskOptions, unknown_option
+from ..tasks.resources import Lifespan, Resource, Resources, Scope
 from ..tasks.task import AsyncTask, Enqueuer, JobRequest, SyncTask, Task, UndeclaredTask
 from ..tasks.tenants import Tenants
 
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=Middleware)
+F = TypeVar("F", bound=Callable[..., Any])
 
 logger: Final = logging.getLogger("holdfast")
 
@@ -46,11 +48,15 @@ class Registry(Enqueuer):
     outbound: Policy = Policy()
     """Policy for outbound requests of this app: webhooks, and the ready-made HTTP task."""
 
-    def __init__(self, routes: Routes | None = None) -> None:
+    def __init__(self, routes: Routes | None = None, lifespan: Lifespan | None = None) -> None:
+        if lifespan is not None and not callable(lifespan):
+            raise ConfigError(f"App(lifespan=…) takes a function, not {lifespan!r}; write: async def lifespan(app): …")
+        self._lifespan = lifespan
         self._router = QueueRouter(routes)
         self._tasks: dict[str, Task[Any, Any]] = {}
         self._built_in: dict[str, Task[Any, Any]] = {}
         self._middleware: list[Middleware] = []
+        self._resources = Resources()
 
     @overload
     def task(self, fn: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
@@ -86,11 +92,38 @@ class Registry(Enqueuer):
         on_failure: Hooks = (),
         on_end: Hooks = (),
     ) -> TaskDecorator: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = ...,
+        priority: int = 0,
+        max_attempts: int | None = 5,
+        retry: RetryPolicy | None = None,
+        timeout: Seconds | None = None,
+        isolate: Isolate | None = None,
+        batch: int,
+        wait: Seconds = 0,
+        concurrency: int | None = None,
+        rate: str | None = None,
+        breaker: str | None = None,
+        reserve: Mapping[str, Amounts] | None = None,
+        quota: str | None = None,
+        requires: Sequence[str] = (),
+        version: str | None = None,
+        no_retry_on: tuple[type[BaseException], ...] = (),
+        on_success: Hooks = (),
+        on_failure: Hooks = (),
+        on_end: Hooks = (),
+    ) -> BatchDecorator: ...
 
     def task(self, *function: Any, **options: Any) -> Any:
         """Make a function a task: `@app.task`, or `@app.task(queue="mail", max_attempts=5, timeout=30)`.
 
         The name under which jobs find it is the function's own; give `name` to keep it when the function is renamed.
+        With `batch` the function takes a list of jobs, each a `holdfast.Item`, and returns an answer for each; a worker
+        waits up to `wait` seconds until there are `batch` of them.
         """
         name = options.pop("name", None)
         wanted = _wanted("@app.task", options)
@@ -134,6 +167,37 @@ class Registry(Enqueuer):
         check_layer(layer)
         self._middleware.append(layer)
         return layer
+
+    @overload
+    def resource(self, fn: F, /) -> F: ...
+    @overload
+    def resource(self, *, scope: Scope = "run") -> Callable[[F], F]: ...
+
+    def resource(self, *function: Any, scope: Scope = "run") -> Any:
+        """Share what handlers need: `@app.resource(scope="worker")` over a function that yields it and then closes it.
+
+        A generator, `def` or `async def`, or a plain function if there is nothing to close. Handlers, steps and other
+        resources that have a parameter of the type that it yields get it. It is opened at its first use: once for each
+        worker process, or with scope "run" for each run of a job, and closed whatever the outcome. The function itself
+        stays unchanged.
+        """
+
+        def decorate(fn: F) -> F:
+            resource = self._resources.add(fn, scope)
+            for task in self._tasks.values():
+                if name := task.signature.parameter_of(resource.type):
+                    raise ConfigError(
+                        f"task {task.name!r} takes {name}, for which resource {resource.name!r} comes too late; "
+                        "move the resource above the task"
+                    )
+            return fn
+
+        if len(function) > 1:
+            raise ConfigError("app.resource takes a function only; write @app.resource(scope='worker')")
+        return decorate(*function) if function else decorate
+
+    def _find_resource(self, type: Any) -> Resource | None:
+        return self._resources.get(type)
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:

@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from ..errors import ConfigError
 
@@ -21,9 +21,29 @@ from ..errors import ConfigError
 _CONTEXT_TEXT: Final = r"""["'\s]*(?:[\w.]*(?:Optional|Annotated)\[)?["'\s]*(?:\w+\.)*(?:{names})\b(?!\.)"""
 
 
+Find: TypeAlias = "Callable[[Any], Any]"
+"""Returns the resource of a type; None if there is none."""
+
+
+class _Injected:
+    """Default of a parameter that a worker fills with a resource."""
+
+    def __repr__(self) -> str:
+        return "injected"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TypeError("this parameter is a resource, which a worker passes; in a call of your own pass it yourself")
+
+
+injected: Final[Any] = _Injected()
+"""`pool: Pool = injected` tells type checkers that callers leave it out: a worker passes the resource."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """A function's parameters without its context, their types, and the type of its result."""
+    """A function's parameters without its context and its resources, their types, and the type of its result."""
 
     parameters: inspect.Signature
     types: Mapping[str, Any]
@@ -37,6 +57,8 @@ class Hints:
     """Number of positional-only parameters, without the context."""
     unresolved: Mapping[str, str] = field(default_factory=dict)
     """Annotations whose names could not be found, by parameter, or "return"."""
+    injected: Mapping[str, Any] = field(default_factory=dict)
+    """Resources by the parameters that take them."""
 
 
 UNKNOWN: Final = Hints(inspect.Signature(), {}, Any, None, (), 0, 0)
@@ -51,9 +73,15 @@ class _Unresolved:
 
 
 def read_hints(
-    function: Callable[..., object], contexts: tuple[type, ...] = (), scope: Mapping[str, object] | None = None
+    function: Callable[..., object],
+    contexts: tuple[type, ...] = (),
+    scope: Mapping[str, object] | None = None,
+    find: Find | None = None,
 ) -> Hints:
-    """Read a function's hints. `contexts` are the context classes; `scope` holds names besides its globals."""
+    """Read a function's hints. `contexts` are the context classes; `scope` holds names besides its globals.
+
+    With `find`, parameters that take a resource are set apart.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as exc:
@@ -63,7 +91,8 @@ def read_hints(
     found = [p for p in signature.parameters.values() if contexts and _is_context(hints[p.name], contexts)]
     if len(found) > 1:
         raise ConfigError(f"{function!r} takes two contexts, {found[0].name} and {found[1].name}; keep one")
-    kept = [p for p in signature.parameters.values() if p not in found]
+    resources = {} if find is None else _resources(function, signature, hints, find)
+    kept = [p for p in signature.parameters.values() if p not in found and p.name not in resources]
     result = resolve(signature.return_annotation)
     every = {**{p.name: hints[p.name] for p in kept}, "return": result}
     return Hints(
@@ -75,7 +104,32 @@ def read_hints(
         before_context=list(hints).index(found[0].name) if found else 0,
         positional_only=sum(p.kind is p.POSITIONAL_ONLY for p in kept),
         unresolved={name: str(hint.annotation) for name, hint in every.items() if isinstance(hint, _Unresolved)},
+        injected=resources,
     )
+
+
+def _resources(
+    function: Callable[..., object], signature: inspect.Signature, hints: Mapping[str, Any], find: Find
+) -> dict[str, Any]:
+    """Return the resources that parameters take; ConfigError for one that could not be passed."""
+    found: dict[str, Any] = {}
+    for parameter in signature.parameters.values():
+        resource = find(hints[parameter.name])
+        name, where = parameter.name, getattr(function, "__qualname__", repr(function))
+        if resource is None and parameter.default is injected:
+            raise ConfigError(
+                f"{where}: there is no resource for {name}; register one of its type with @app.resource above "
+                "the task, and import the type outside of TYPE_CHECKING"
+            )
+        if resource is None:
+            continue
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or (
+            parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            and any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
+        ):
+            raise ConfigError(f"{where}: {name} is a resource, which is passed by name; put it behind * or *args")
+        found[name] = resource
+    return found
 
 
 def _resolver(function: Callable[..., object], scope: Mapping[str, object]) -> Callable[[object], Any]:

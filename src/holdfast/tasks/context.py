@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..durable.calls import Durable
     from ..flows.flow import Extension
     from ..model.outcomes import Outcome
+    from .resources import RunResources
 
 logger: Final = logging.getLogger("holdfast.job")
 
@@ -55,7 +56,7 @@ class JobInfo:
 class Stop:
     """Request to end a run, which a thread can wait for."""
 
-    __slots__ = ("_event", "buffer", "calls", "loaded", "outcome", "reason", "task")
+    __slots__ = ("_event", "buffer", "calls", "loaded", "outcome", "reason", "resources", "task")
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -70,6 +71,8 @@ class Stop:
         """Affinities that the handler reported as loaded."""
         self.calls: list[tuple[str, Coroutine[Any, Any, Any]]] | None = None
         """Calls of the context that may not have been awaited yet."""
+        self.resources: RunResources | None = None
+        """Resources of the run, if its app has any."""
 
     def request(self, reason: str) -> None:
         """Ask the run to end; the first reason stays."""
@@ -113,15 +116,11 @@ class Suspension(BaseException):
     """Raised to exit the handler of a `def` task whose run is suspended. Not an error, and not to be caught."""
 
 
-class _BaseContext(SharedCalls):
-    """Shared by `Context` and `SyncContext`."""
+class RunFacts:
+    """Facts about one run of a job."""
 
-    _scope = ""
-    """Separates the durable calls of middleware from those of the handler."""
-
-    def __init__(self, info: JobInfo, app: Any, stop: Stop) -> None:
+    def __init__(self, info: JobInfo, stop: Stop) -> None:
         self.job: Final = info
-        self._app = app
         self._stop = stop
 
     @property
@@ -150,6 +149,22 @@ class _BaseContext(SharedCalls):
         return self._stop.requested
 
     @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """Logger that adds the job to each record."""
+        return logging.LoggerAdapter(logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt})
+
+
+class _BaseContext(SharedCalls, RunFacts):
+    """Shared by `Context` and `SyncContext`."""
+
+    _scope = ""
+    """Separates the durable calls of middleware from those of the handler."""
+
+    def __init__(self, info: JobInfo, app: Any, stop: Stop) -> None:
+        RunFacts.__init__(self, info, stop)
+        self._app = app
+
+    @property
     def is_suspended(self) -> bool:
         """True if the handler is being exited because its job waits for a signal, a job, a budget, or a sleep."""
         from ..model.outcomes import Parked, Snoozed, Suspended
@@ -162,11 +177,6 @@ class _BaseContext(SharedCalls):
         Without it, a worker assumes that the affinities of its most recent jobs are still loaded.
         """
         self._stop.loaded = tuple(check_affinity(affinity) for affinity in affinities)
-
-    @property
-    def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """Logger that adds the job to each record."""
-        return logging.LoggerAdapter(logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt})
 
     def flow(self) -> Extension:
         """Add members to the flow of this job: `async with ctx.flow() as flow:`, or `with` in a `def` task.

@@ -5,14 +5,16 @@ The order matters to type checkers: with a context before without, async before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
+from .batches import Item
 from .context import Context, SyncContext
 from .task import AsyncTask, SyncTask, Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 TaskT = TypeVar("TaskT", bound=Task[Any, Any])
 
 
@@ -27,6 +29,25 @@ class TaskDecorator(Protocol):
     def __call__(self, fn: Callable[Concatenate[SyncContext, P], R], /) -> SyncTask[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+class BatchDecorator(Protocol):
+    """The decorator that `@app.task(batch=…)` returns: the function takes a list of items, a job has one."""
+
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[list[Item[T]], ...], Coroutine[Any, Any, None]], /
+    ) -> AsyncTask[[T], None]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[list[Item[T]], ...], Coroutine[Any, Any, Sequence[R | Exception]]], /
+    ) -> AsyncTask[[T], R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[list[Item[T]], ...], None], /) -> SyncTask[[T], None]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[list[Item[T]], ...], Sequence[R | Exception]], /
+    ) -> SyncTask[[T], R]: ...
 
 
 class ScheduleDecorator(Protocol):

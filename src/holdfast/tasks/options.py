@@ -38,6 +38,10 @@ Isolate: TypeAlias = Literal["process"]
 Captured: TypeAlias = Literal["stdout", "stderr", "logs"]
 
 
+_LARGEST_BATCH: Final = 1_000
+_LONGEST_WAIT: Final = 60_000_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
     """Options of a task's jobs, unless a call overrides them."""
@@ -50,6 +54,10 @@ class TaskOptions:
     timeout: Seconds | None = None
     """Limit of one run. A coroutine is cancelled, a thread is asked to stop, a process is killed."""
     isolate: Isolate | None = None
+    batch: int | None = None
+    """Most jobs that one call of the handler takes; None: each job has a call of its own."""
+    wait: Seconds = 0
+    """Time for which a worker collects jobs for a batch that is not full."""
     capture: Sequence[Captured] = ()
     """Outputs of a run that become frames of its stream: "stdout", "stderr", "logs"."""
     concurrency: int | None = None
@@ -100,6 +108,7 @@ class TaskOptions:
             check_version(self.version)
         if isinstance(self.capture, str) or not set(self.capture) <= {"stdout", "stderr", "logs"}:
             raise ConfigError(f"capture is {self.capture!r}; use any of ('stdout', 'stderr', 'logs')")
+        _check_batch(self)
         if self.isolate not in (None, "process"):
             raise ConfigError(f"isolate is {self.isolate!r}; use 'process', or leave it out")
 
@@ -147,6 +156,21 @@ class CallOptions:
     created_by: str | None = None
     """Creator stored with the job; None is the job that runs here, the caller of a request, or `code`."""
     connection: object | None = None
+
+
+def _check_batch(options: TaskOptions) -> None:
+    if options.batch is None:
+        if check_duration("wait", options.wait):
+            raise ConfigError("wait is for tasks that take batches, such as @app.task(batch=100, wait=0.5)")
+        return
+    if check_limit("batch", options.batch) > _LARGEST_BATCH:
+        raise ConfigError(f"batch is {options.batch}; use 1 to {_LARGEST_BATCH:,}")
+    if check_duration("wait", options.wait) > _LONGEST_WAIT:
+        raise ConfigError(f"wait is {options.wait} s; a worker holds claimed jobs meanwhile: use up to 60 s")
+    if options.capture:
+        raise ConfigError("capture is not for batches, whose output belongs to no single job; leave it out")
+    if options.affinity is not None or options.inventory is not None:
+        raise ConfigError("affinity and inventory are not for batches, which mix jobs; leave them out")
 
 
 def _check_exceptions(given: object) -> None:

@@ -6,6 +6,7 @@ version applies to jobs that left it out. *args are a list under their name, **k
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -19,12 +20,12 @@ import msgspec
 from ..errors import ConfigError, InvalidArguments, Undecodable
 from ..values import codec, lossy_json
 from ..values.references import Use, lift
-from .annotations import UNKNOWN, Hints, read_hints
+from .annotations import UNKNOWN, Find, Hints, read_hints
 
 Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
 
 # JSON keeps these unchanged, so checking the type is enough. Not `time`: JSON cannot keep every zone of one.
-_EXACT: Final[frozenset[Any]] = frozenset(
+EXACT: Final[frozenset[Any]] = frozenset(
     {str, int, float, bool, bytes, type(None), datetime, date, timedelta, uuid.UUID, Decimal}
 )
 # In JSON these are text, so the decoder alone would accept any text for them.
@@ -32,7 +33,7 @@ _WRITTEN_AS_TEXT: Final[frozenset[Any]] = frozenset({bytes, datetime, date, time
 _BYTES: Final = (bytes, bytearray, memoryview)
 _ABSENT: Final = msgspec.UNSET
 _VARIADIC: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-_UNTYPED: Final = _EXACT - {bytes}
+_UNTYPED: Final = EXACT - {bytes}
 """Types that a parameter without an annotation accepts: unchanged, or as readable text."""
 
 
@@ -41,7 +42,7 @@ class Signature:
 
     __slots__ = (
         "_by_position", "_decoder", "_exact", "_fewest", "_hints", "_is_plain", "_most", "_names", "_payload",
-        "_result", "_result_decoder", "_result_exact", "limit", "name", "takes_context",
+        "_result", "_result_decoder", "_result_exact", "injected", "limit", "name", "takes_context",
     )  # fmt: skip
 
     def __init__(
@@ -52,12 +53,17 @@ class Signature:
         contexts: tuple[type, ...] = (),
         scope: Mapping[str, object] | None = None,
         limit: int = codec.PAYLOAD_LIMIT,
+        resources: Find | None = None,
+        hints: Hints | None = None,
     ) -> None:
         """`function` is None for a task that is implemented elsewhere: it takes any arguments, by name.
 
         `contexts` are the context classes; `scope` holds names that its annotations may use besides globals.
+        `resources` finds the resource of a type: such a parameter is no part of the payload. `hints` are used instead
+        of the function's own.
         """
-        hints = read_hints(function, contexts, scope) if function else UNKNOWN
+        if hints is None:
+            hints = read_hints(function, contexts, scope, resources) if function else UNKNOWN
         parameters = hints.parameters.parameters.values()
         self.name = name
         self.limit = limit
@@ -67,8 +73,10 @@ class Signature:
         self._fewest = sum(_is_required(p) for p in parameters)
         self._most = len(self._names)
         self.takes_context: Final = hints.context is not None
-        # All parameters are required and there is no context: the values are the arguments.
-        self._by_position = self._is_plain and self._fewest == self._most and not self.takes_context
+        self.injected: Final[Mapping[str, Any]] = hints.injected
+        # All parameters are required and a worker adds none: the values are the arguments.
+        adds = self.takes_context or bool(self.injected)
+        self._by_position = self._is_plain and self._fewest == self._most and not adds
         self._exact = {name: _exactly(hint) for name, hint in hints.types.items()}
         self._decoder = _payload_decoder(name, hints)
         self._result_decoder = result_decoder(hints.result)
@@ -100,6 +108,10 @@ class Signature:
         """Return True if the task has a parameter of that name."""
         return name in self._names
 
+    def parameter_of(self, type: Any) -> str | None:
+        """Return the first parameter of the payload with that annotation; None if there is none."""
+        return next((name for name, hint in self._hints.types.items() if hint == type), None)
+
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name, in the order of the parameters; defaults are left out."""
         if self._is_plain and not kwargs and self._fewest <= len(args) <= self._most:
@@ -111,7 +123,8 @@ class Signature:
         try:
             return dict(self._hints.parameters.bind(*args, **kwargs).arguments)
         except TypeError as exc:
-            raise InvalidArguments(f"task {self.name!r}: {exc}{self._misspelt(exc, kwargs)}; it takes {self}") from None
+            hint = self._misspelt(exc, kwargs) or self._unregistered(exc)
+            raise InvalidArguments(f"task {self.name!r}: {exc}{hint}; it takes {self}") from None
 
     def _misspelt(self, wrong: TypeError, kwargs: Mapping[str, Any]) -> str:
         """Name the argument that was probably meant for a missing one: `bind` stops at the first mistake."""
@@ -120,6 +133,14 @@ class Signature:
         if not unknown or "missing" not in str(wrong) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             return ""
         return f", and got an unexpected keyword argument {unknown[0]!r}"
+
+    def _unregistered(self, wrong: TypeError) -> str:
+        """Name the resource that is probably meant by a missing argument of a type that JSON cannot hold."""
+        named = re.search(r"missing a required argument: '(\w+)'", str(wrong))
+        kind = self._hints.types.get(named[1]) if named else None
+        if not isinstance(kind, type) or not isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.CustomType):
+            return ""
+        return f", a {kind.__name__}; if a worker should pass it, register it with @app.resource above the task"
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """Encode a call as payload text, with each argument checked against its annotation."""
@@ -330,7 +351,7 @@ def _exactly(hint: Any) -> Any:
     """Return the type that a value must have to need no further check; `object` for any, None for none."""
     if hint is Any or hint is object:
         return object
-    return hint if isinstance(hint, type) and hint in _EXACT else None
+    return hint if isinstance(hint, type) and hint in EXACT else None
 
 
 def _payload_decoder(task: str, hints: Hints) -> msgspec.json.Decoder[Any]:

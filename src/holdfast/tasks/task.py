@@ -25,12 +25,14 @@ from ..rules.retry import RetryPolicy, take_attempts
 from ..values.codec import VALUE_LIMIT
 from ..values.references import Use
 from . import foreign_names
+from .batches import ITEM, batch_hints
 from .child_entry import run_isolated
 from .context import Context, SyncContext
 from .foreign_names import find_attribute
 from .functions import check_context, is_async
 from .job import Job
 from .options import CALL_OPTIONS, CallOptions, Seconds, Tags, TaskOptions, unknown_option
+from .resources import Resource
 from .signature import Signature
 
 P = ParamSpec("P")
@@ -113,7 +115,17 @@ class Task(Generic[P, R]):
         self.call_options = call or _NO_OPTIONS
         self.draft: Draft | None = None
         self.is_async = fn is not None and is_async(fn)
-        self.signature = Signature(fn, name=name, contexts=(Context, SyncContext), limit=value_limit(app))
+        find = getattr(app, "_find_resource", None)
+        self.signature = Signature(
+            fn,
+            name=name,
+            contexts=(Context, SyncContext),
+            limit=value_limit(app),
+            resources=find,
+            hints=batch_hints(fn, name, find) if fn is not None and options.batch is not None else None,
+        )
+        self.injected: Final[Mapping[str, Resource]] = self.signature.injected
+        """Resources by the parameters that take them."""
         if fn is not None and self.signature.takes_context:
             right, wrong = (Context, SyncContext) if self.is_async else (SyncContext, Context)
             check_context(fn, self.signature, right=right, wrong=wrong)
@@ -227,6 +239,11 @@ class Task(Generic[P, R]):
         signature = self.signature
         return signature.decode(payload, make_context() if signature.takes_context else None)
 
+    def item(self, payload: str) -> Any:
+        """Return the argument of a job of a task that takes batches."""
+        args, kwargs = self.signature.decode(payload)
+        return args[0] if args else kwargs[ITEM]
+
     @property
     def address(self) -> tuple[str, str]:
         """Module and qualified name by which another process finds this task; "" for an object without a name."""
@@ -296,6 +313,8 @@ def _direct(task: Task[Any, Any]) -> Callable[..., Any]:
         raise TypeError(f"task {task.name!r} is implemented elsewhere; enqueue it")
     if task.call_options is not _NO_OPTIONS:
         raise TypeError(f"task {task.name!r}: a call runs it here, without options; write .options(…).enqueue(…)")
+    if task.task_options.batch is not None:
+        raise TypeError(f"task {task.name!r} takes batches; call {task.name}.fn([…]) yourself, or enqueue it")
     if task.signature.context_parameter:
         raise TypeError(f"task {task.name!r} takes a context; call {task.name}.fn(ctx, …) yourself")
     return task.fn

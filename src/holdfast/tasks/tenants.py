@@ -128,6 +128,21 @@ def work_for(app: Any, name: str, job_id: str) -> None:
         known.check(name)
 
 
+def work_for_none() -> None:
+    """Work for no tenant in this context: the jobs of a batch may belong to several."""
+    _current.set("")
+
+
+@contextmanager
+def working_for_none() -> Iterator[None]:
+    """Work for no tenant in a block; see `work_for_none`."""
+    before = _current.set("")
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
 @contextmanager
 def working_for(app: Any, name: str, job_id: str) -> Iterator[None]:
     """Set them for a block, and restore the caller's own afterwards; see `work_for`."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..tasks.task import JobRequest
     from .exploring import Explored
 
-__all__ = ["adrain", "aexplore", "assert_enqueued", "drain", "explore", "inline", "isolated"]
+__all__ = ["adrain", "aexplore", "assert_enqueued", "drain", "explore", "inline", "isolated", "override_resource"]
 
 
 def isolated(
@@ -42,6 +42,16 @@ def isolated(
 def inline(app: App) -> AbstractContextManager[App]:
     """`with inline(app):` runs each job immediately in its caller, and stores nothing."""
     return app.inline()
+
+
+def override_resource(app: App, resource: Any, value: Any) -> AbstractContextManager[App]:
+    """`with override_resource(app, Pool, fake):` gives handlers and steps that value; `resource` may be its function.
+
+    The value is not closed at the end. A task with isolate="process" that takes the resource is refused meanwhile.
+    """
+    block = app.override_resource(resource, value)
+    block.called = "override_resource"
+    return block
 
 
 def drain(

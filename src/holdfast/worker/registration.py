@@ -15,7 +15,7 @@ from ..model.outbox import PREFIX
 from ..model.webhooks import QUEUE
 from ..model.webhooks import TASK as DELIVER
 from ..model.workers import WorkerSpec
-from ..rules.routing import worker_capability
+from ..rules.routing import task_capability, worker_capability
 from ..storage.port import Op, Store
 from ..tasks.destinations import Destination
 from ..tasks.task import Task
@@ -95,7 +95,7 @@ def served_destinations(settings: WorkerSettings, tasks: Mapping[str, Task[Any, 
 
 def capabilities(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> list[str]:
     """Return a worker's capabilities: the configured ones, its tasks, and its name."""
-    own = (f"task:{name}" for name, task in tasks.items() if task.fn)
+    own = (task_capability(name) for name, task in tasks.items() if task.fn)
     return [*settings.capabilities, *own, worker_capability(own_name(settings))]
 
 
@@ -109,6 +109,7 @@ def served_routes(
         strict=bool(settings.queues or settings.weights),
         versions=versions(tasks),
         weights=weights_of(settings.weights),
+        batched=[name for name, task in tasks.items() if task.fn and task.task_options.batch is not None],
         random=random,
     )
 

@@ -15,6 +15,7 @@ from ..ids import token
 from ..storage.ops.workers import workers
 from ..storage.port import Op, Store
 from ..tasks.middleware import Middleware
+from ..tasks.resources import ResourceHost
 from ..tasks.task import Task
 from ..telemetry import RunTally
 from .claiming.claimer import Claimer
@@ -87,6 +88,7 @@ class Worker:
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self._tally: RunTally = getattr(app, "tally", None) or RunTally()
+        self.resources: Final = ResourceHost.here(app)
         self.background: Final = BackgroundTasks(on_broken)
         self.state: Final = WorkerState(identity or token())
         self.outcomes: Final = outcomes or OutcomeQueue()
@@ -141,6 +143,7 @@ class Worker:
             tally=self._tally,
             on_idle=self._idle.set,
             limit=limit,
+            waits=not self._drains,
         )
 
     def _make_executor(self, app: Any, middleware: Sequence[Middleware], finished: Finished) -> Executor:
@@ -153,6 +156,7 @@ class Worker:
             middleware,
             inputs=Inputs(self._store),
             admission=AdmissionCheck(self._store, self._random, self._store.outage),
+            resources=self.resources,
             is_leased=lambda: self.lease.is_valid(),
         )
 
@@ -180,6 +184,14 @@ class Worker:
 
     async def start(self) -> None:
         """Register and start working. Waits for ever for a store that is down."""
+        await self.resources.abegin()
+        try:
+            await self._start()
+        except BaseException:
+            await self.resources.aclose(self.settings.grace)
+            raise
+
+    async def _start(self) -> None:
         self.poller.listen()
         for declaration in self._declarations:
             await write_until_stored(self._store, declaration, self._clock)
@@ -197,6 +209,7 @@ class Worker:
         """Stop claiming, let running jobs finish within the grace period, hand the rest back, and deregister."""
         self.state.leaving = self.state.closing = True
         try:
+            self.runner.hand_back_unbegun()
             await self._try(Op(lambda tx: workers.stop(tx, self.id)))
             await self._finish_runs(self.settings.grace if grace is None else grace)
             await self._flush()
@@ -244,6 +257,7 @@ class Worker:
         await self.background.until_over()
         self.relays.close()
         await self._children.close()
+        await self.resources.aclose(self.settings.grace)
 
     @property
     def is_worn_out(self) -> bool:

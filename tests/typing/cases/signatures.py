@@ -74,3 +74,22 @@ async def main() -> None:
     await welcome.aenqueue("42")  # error: arg-type / reportArgumentType
     await report.aenqueue("may", pages=3)
     await report.options(tenant="acme").aenqueue("may")  # error: call-arg / reportCallIssue
+
+
+class Pool: ...
+
+
+@app.resource(scope="worker")
+def pool() -> Pool:
+    return Pool()
+
+
+@app.task
+async def fetch(url: str, pool: Pool = holdfast.injected) -> bytes:
+    return b""
+
+
+assert_type(pool(), Pool)
+fetch.enqueue("https://example.com")
+fetch.enqueue(7)  # error: arg-type / reportArgumentType
+app.resource(scope="job")  # error: call-overload / reportArgumentType

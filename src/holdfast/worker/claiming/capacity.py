@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from ...clock import SECOND, Clock
 from ...model.jobs import Claimed
@@ -16,11 +17,14 @@ from ...storage.ops.routing.affinities import Routing
 from ..settings import WorkerSettings
 from .routes import ServedRoutes
 
+SINGLE: Final = ""
+"""The kind of all jobs that are not of a task that takes batches; the kind of those is their task."""
+
 
 class Capacity:
     """Number and kind of jobs that fit, and the routes to claim from."""
 
-    __slots__ = ("alone", "n", "parts", "routes", "routing", "suspects")
+    __slots__ = ("alone", "kinds", "n", "parts", "routes", "routing", "suspects")
 
     def __init__(
         self,
@@ -30,13 +34,22 @@ class Capacity:
         alone: bool = False,
         parts: tuple[tuple[str, int], ...] = (),
         routing: Routing | None = None,
+        kinds: Mapping[str, int] | None = None,
     ) -> None:
+        """`kinds` says how many of `n` are for each kind of jobs, if they are of several; see `SINGLE`."""
         self.n = n
         self.routes = routes
         self.suspects = suspects
         self.alone = alone
         self.parts = parts
         self.routing = routing
+        self.kinds = kinds
+
+    def exhausted(self, claimed: Iterable[Claimed], parked: int) -> set[str]:
+        """Return the kinds of jobs of which a claim for this capacity has found all that there are."""
+        assert self.kinds is not None
+        found = Counter(job.task if job.task in self.kinds else SINGLE for job in claimed)
+        return {kind for kind, most in self.kinds.items() if found[kind] + parked < most}
 
     @property
     def is_plain(self) -> bool:

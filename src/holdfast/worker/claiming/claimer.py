@@ -97,6 +97,8 @@ class Claimer:
         # Claims with shares per queue, or for jobs that run alone, are not made beside another claim.
         if self._asked and (room.n <= open_ or not room.is_plain or not all(asked.is_plain for asked in self._asked)):
             return None
+        if room.kinds is not None:
+            return room
         suspects = 0 if self._asked else room.suspects
         return Capacity(min(room.n - open_, self._most), room.routes, suspects, room.alone, room.parts, room.routing)
 
@@ -118,7 +120,7 @@ class Claimer:
             turn = await self._exchange(finishes, request)
             self.claim_times.add(started)
             self._mark(turn, edition)
-            outcomes.may_have_work = outcomes.may_have_work or len(turn.claimed) + turn.parked >= request.n
+            self._note_found(room, turn)
             if request.routing is not None:
                 # A parked job has left its place to others.
                 outcomes.may_have_work = outcomes.may_have_work or (turn.others_wait and turn.parked > 0)
@@ -135,6 +137,18 @@ class Claimer:
         finally:
             outcomes.in_flight.discard(request.token)
             self._asked.remove(room)
+
+    def _note_found(self, room: Capacity, turn: Turn) -> None:
+        """Note whether there may be more to claim; a wake-up during the claim has said so already."""
+        outcomes = self._outcomes
+        if outcomes.may_have_work:
+            return
+        if room.kinds is None:
+            outcomes.may_have_work = len(turn.claimed) + turn.parked >= room.n
+        else:
+            outcomes.exhausted.update(room.exhausted(turn.claimed, turn.parked))
+            # Kinds that had no room this time may have more too.
+            outcomes.may_have_work = not outcomes.exhausted.issuperset(self._runner.kinds())
 
     async def _exchange(self, finishes: list[Finish], request: ClaimRequest | None) -> Turn:
         owner = self._state.id
@@ -182,7 +196,7 @@ class Claimer:
         """Keep every outcome that the store does not have, and retry."""
         kept, trouble = await self._failures.record_rest(error, batch, self._record)
         self._outcomes.put_back(kept)
-        self._outcomes.may_have_work = True
+        self._outcomes.expect_work()
         await self._failures.pause(trouble, len(kept))
 
     async def _record(self, finish: Finish) -> None:

@@ -32,6 +32,8 @@ class OutcomeQueue:
         """Tokens of claims that the store has not answered yet."""
         self.may_have_work = True
         """True if there may be something to claim."""
+        self.exhausted: Final = set[str]()
+        """Kinds of jobs of which the last claim found too few, for workers with batches."""
         self.wake: Final = asyncio.Event()
 
     def finished(self, job: Claimed, outcome: Outcome) -> None:
@@ -45,8 +47,13 @@ class OutcomeQueue:
 
     def request_claim(self) -> None:
         """Claim soon: there may be work."""
-        self.may_have_work = True
+        self.expect_work()
         self.wake.set()
+
+    def expect_work(self) -> None:
+        """Note that there may be something to claim, of any kind."""
+        self.may_have_work = True
+        self.exhausted.clear()
 
     @property
     def waiting(self) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...model.routing import Route
-from ...rules.routing import is_for_one
+from ...rules.routing import is_for_one, task_capability
 from ...rules.versions import fits
 from ...storage.ops.jobs.claims import encode_routes
 
@@ -23,12 +23,18 @@ class ServedRoutes:
         strict: bool = True,
         versions: Mapping[str, str] | None = None,
         weights: Mapping[str, float] | None = None,
+        batched: Iterable[str] = (),
         random: Callable[[], float] = _random.random,
     ) -> None:
         """`strict` takes from a queue only when those before it are empty; otherwise they count as one.
 
-        With `weights` the order is drawn for each claim: a queue comes first as often as its weight says.
+        With `weights` the order is drawn for each claim: a queue comes first as often as its weight says. `batched` are
+        the tasks that take batches.
         """
+        self._batched = tuple(batched)
+        self.batches: dict[str, dict[str, str]] = {}
+        """Routes of the tasks that take batches, by task and queue; they are not claimed with the others."""
+        self._apart: frozenset[Route] = frozenset()
         self.queues = tuple(queues)
         self._strict = strict
         self._weights = weights or {}
@@ -49,10 +55,22 @@ class ServedRoutes:
         if served == self._special:
             return False
         self._special = served
+        self._learn_batches()
         self.affinities = {route.number: route.affinity for route in served if route.affinity}
         self.own = frozenset(route.number for route in served if is_for_one(route))
         self.encoded = self._encode()
         return True
+
+    def _learn_batches(self) -> None:
+        self.batches = {}
+        apart: set[Route] = set()
+        for task in self._batched:
+            routes = [route for route in self._special if task_capability(task) in route.requires]
+            apart.update(routes)
+            for queue in sorted({route.queue for route in routes}):
+                of_queue = sorted((route for route in routes if route.queue == queue), key=lambda r: r.number)
+                self.batches.setdefault(task, {})[queue] = encode_routes([of_queue])
+        self._apart = frozenset(apart)
 
     def _serves(self, route: Route) -> bool:
         return route.is_served_by(frozenset(self.queues), self.capabilities) and fits(route.version, self._versions)
@@ -63,7 +81,7 @@ class ServedRoutes:
 
     def current(self) -> str:
         """Return the routes for the next claim."""
-        return self._routes(self._order()) if self._weights else self.encoded
+        return self._routes(self._order()) if self._weights or self._apart else self.encoded
 
     def beside(
         self, running: Counter[str], shares: Mapping[str, int], free: int
@@ -93,16 +111,17 @@ class ServedRoutes:
         return sorted(self.queues, key=drawn.__getitem__, reverse=True)
 
     def _routes(self, queues: Sequence[str]) -> str:
-        return encode_routes(self._tiers(queues))
+        return encode_routes(self._tiers(queues, self._special - self._apart))
 
     def _encode(self) -> str:
-        tiers = self._tiers(self.queues)
+        tiers = self._tiers(self.queues, self._special)
         self.numbers = frozenset(route.number for tier in tiers for route in tier)
         return encode_routes(tiers)
 
-    def _tiers(self, queues: Sequence[str]) -> list[list[Route]]:
-        tiers = [[Route(queue), *self._of(queue)] for queue in queues]
+    def _tiers(self, queues: Sequence[str], special: frozenset[Route]) -> list[list[Route]]:
+        tiers = [[Route(queue), *_of_queue(queue, special)] for queue in queues]
         return tiers if self._strict else [[route for tier in tiers for route in tier]]
 
-    def _of(self, queue: str) -> list[Route]:
-        return sorted((r for r in self._special if r.queue == queue), key=lambda r: r.number)
+
+def _of_queue(queue: str, routes: frozenset[Route]) -> list[Route]:
+    return sorted((r for r in routes if r.queue == queue), key=lambda r: r.number)

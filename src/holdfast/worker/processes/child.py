@@ -17,9 +17,10 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from ...importing import importing
 from .messages import (
@@ -27,6 +28,7 @@ from .messages import (
     Begun,
     CancelOrder,
     ChildReady,
+    EndOrder,
     FrameSplitter,
     Hello,
     Loaded,
@@ -54,6 +56,10 @@ class RunsInChild(Protocol):
         ...
 
 
+class RunEnded(BaseException):
+    """Raised in a `def` handler that the worker ends."""
+
+
 class ChildControl:
     """Lets the worker start and cancel a run in the child."""
 
@@ -63,6 +69,8 @@ class ChildControl:
         self._answered = threading.Event()
         self._lock = threading.Lock()
         self._task: asyncio.Task[Any] | None = None
+        self._is_ending = False
+        self._may_raise = False
 
     @property
     def cancelled(self) -> bool:
@@ -98,6 +106,29 @@ class ChildControl:
             self._answered.set()
             if self._task is not None:
                 self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def end(self) -> None:
+        """End the run by an exception. Called on the listening thread."""
+        self._is_ending = True
+        self.cancel()
+        # A real signal: it also interrupts a call of the system in which the handler waits.
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let the worker end this block, on the main thread, by an exception."""
+        try:
+            self._may_raise = True
+            self.raise_if_ending()
+            yield
+        finally:
+            self._may_raise = False
+
+    def raise_if_ending(self) -> None:
+        """Raise RunEnded, once, if the worker ends the block that runs."""
+        if self._is_ending and self._may_raise:
+            self._may_raise = False
+            raise RunEnded
 
     async def _cancellable(self, coroutine: Coroutine[Any, Any, T]) -> T:
         import asyncio
@@ -154,10 +185,10 @@ class Child:
                 # Created here rather than by the main thread, so that a cancel right behind it is not lost.
                 self._current = ChildControl(message.serial)
                 self._runs.put((message, self._current))
-            elif isinstance(message, Begin | CancelOrder):
+            elif isinstance(message, Begin | CancelOrder | EndOrder):
                 control = self._current
                 if control is not None and control.serial == message.serial:
-                    control.begin() if isinstance(message, Begin) else control.cancel()
+                    _ORDERS[type(message)](control)
         if self._current is not None:
             _end_group()
         self._runs.put(None)
@@ -167,6 +198,21 @@ class Child:
         while data := _receive(self._channel):
             for body in frames.feed(data):
                 yield orders.decode(body)
+
+    def signalled(self, signum: int, _: object) -> None:
+        """Do nothing, unless the worker ends the current run: the worker alone stops its children.
+
+        Not SIG_IGN, which the programs that a job starts would inherit.
+        """
+        if (control := self._current) is not None:
+            control.raise_if_ending()
+
+
+_ORDERS: Final[dict[type, Callable[[ChildControl], None]]] = {
+    Begin: ChildControl.begin,
+    CancelOrder: ChildControl.cancel,
+    EndOrder: ChildControl.end,
+}
 
 
 def resolve(module: str, qualname: str) -> RunsInChild:
@@ -180,7 +226,7 @@ def resolve(module: str, qualname: str) -> RunsInChild:
 
 
 def _outcome_of(error: BaseException, control: ChildControl) -> dict[str, Any]:
-    if control.cancelled and type(error).__name__ == "CancelledError":
+    if isinstance(error, RunEnded) or (control.cancelled and type(error).__name__ == "CancelledError"):
         return {"kind": "cancelled"}
     return {"kind": "failed", "error": _describe(error)}
 
@@ -227,22 +273,19 @@ def _end_group() -> None:
     os._exit(1)
 
 
-def _leave_to_the_worker(signum: int, _: object) -> None:
-    """Do nothing; SIG_IGN would be inherited by the programs that a job starts."""
-
-
 def main(argv: list[str]) -> None:
     """Tie this process to its worker, then serve."""
     channel = socket.socket(fileno=int(argv[1]))
     channel.set_inheritable(False)
     die_with_parent(int(argv[2]), signal.SIGKILL)
-    signal.signal(signal.SIGINT, _leave_to_the_worker)
-    signal.signal(signal.SIGTERM, _leave_to_the_worker)
+    child = Child(channel)
+    signal.signal(signal.SIGINT, child.signalled)
+    signal.signal(signal.SIGTERM, child.signalled)
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A handler's output must be written before it is killed.
         sys.stdout.reconfigure(line_buffering=True)
-    Child(channel).serve()
+    child.serve()
 
 
 if __name__ == "__main__":

@@ -15,12 +15,26 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from .messages import Begin, Begun, CancelOrder, ChildReady, FrameSplitter, Hello, Loaded, RunOrder, frame, replies
+from .messages import (
+    Begin,
+    Begun,
+    CancelOrder,
+    ChildReady,
+    EndOrder,
+    FrameSplitter,
+    Hello,
+    Loaded,
+    RunOrder,
+    frame,
+    replies,
+)
 from .orphan_guard import OrphanGuard, kill_group
 
 OutcomeDict: TypeAlias = "dict[str, Any]"
 MayBegin: TypeAlias = "Callable[[], Awaitable[bool]]"
 _CHUNK: Final = 262_144
+# For resources to be closed after their run was ended; a pool waits about as long for its children.
+_CLOSING_TIME: Final = 1.5
 
 
 class ChildDied(Exception):
@@ -32,6 +46,8 @@ class ChildDied(Exception):
         self.killed = killed
         self.begun = begun
         """True if the job had begun; otherwise it did not cause the death."""
+        self.shared = False
+        """True if several jobs of a batch were in it; which one caused the death is not known."""
         end = f"exit code {returncode}" if self.signal is None else _signal_name(self.signal)
         super().__init__(f"the child process was killed ({end})" if killed else f"the child process died ({end})")
 
@@ -67,6 +83,7 @@ class ChildProcess:
         self._killed = False
         self._doomed = False
         """True if no further job may be given to it."""
+        self._is_ending = False
         self._asking: asyncio.Task[None] | None = None
         self._guard = guard
         self._on_free = on_free
@@ -96,11 +113,24 @@ class ChildProcess:
             self._killed = self._doomed = True
             kill_group(self._process.pid)
 
-    def dismiss(self) -> None:
-        """End the child: an idle one by closing its channel, a busy one by SIGKILL."""
-        if self.ticket is not None:
+    def end(self, ticket: ChildTicket) -> None:
+        """Raise an exception in the handler of this job; kill the child if the job has not ended soon after."""
+        if not self._is_ending:
+            self._doomed = self._is_ending = True
+            self.link.send(frame(EndOrder(ticket.serial)))
+            asyncio.get_running_loop().call_later(_CLOSING_TIME, self._kill_late, ticket)
+
+    def _kill_late(self, ticket: ChildTicket) -> None:
+        if self.ticket is ticket:
             self.kill()
-        self.link.close()
+
+    def dismiss(self) -> None:
+        """End the child: an idle one by closing its channel, a busy one by SIGKILL unless it is ending."""
+        if self.ticket is None:
+            self.link.close()
+        elif not self._is_ending:
+            self.kill()
+            self.link.close()
 
     def _receive(self, body: bytes) -> None:
         try:
@@ -128,6 +158,8 @@ class ChildProcess:
             ticket.future.set_result(outcome)
         if not self._doomed:
             self._on_free(self)
+        elif self._is_ending:
+            self.link.close()
 
     def _hang_up(self) -> None:
         # The child is dying, or a handler has closed the channel: no outcome can arrive any more.

@@ -35,6 +35,12 @@ class CancelOrder(msgspec.Struct, frozen=True, tag="cancel"):
     serial: int
 
 
+class EndOrder(msgspec.Struct, frozen=True, tag="end"):
+    """End the handler of the run `serial` now, by an exception, so that its resources are closed."""
+
+    serial: int
+
+
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
     """The handler of the run `serial` may begin."""
 
@@ -64,7 +70,7 @@ class RunOutcome(msgspec.Struct, frozen=True, tag="outcome"):
     outcome: dict[str, Any]
 
 
-Order: TypeAlias = Hello | RunOrder | Begin | CancelOrder
+Order: TypeAlias = Hello | RunOrder | Begin | CancelOrder | EndOrder
 Reply: TypeAlias = ChildReady | Begun | Loaded | RunOutcome
 orders: Final[msgspec.json.Decoder[Order]] = msgspec.json.Decoder(Order)
 replies: Final[msgspec.json.Decoder[Reply]] = msgspec.json.Decoder(Reply)

@@ -68,6 +68,14 @@ class ChildPool:
         child.kill()
         return True
 
+    def end(self, ticket: ChildTicket) -> None:
+        """End a job by an exception in its handler, which closes its resources; kill it if that takes too long."""
+        child = ticket._child
+        if child is None:
+            ticket.future.cancel()
+        elif child.ticket is ticket:
+            child.end(ticket)
+
     @property
     def children(self) -> int:
         """Children that live now, busy or idle."""

@@ -94,7 +94,11 @@ class OutcomeRules:
         if not death.begun:
             return self._decided(run, Failure(FailureClass.TRANSIENT, error_text(death)))
         run.error = death
-        return self._decided(run, Failure(FailureClass.CRASH, error_json("WorkerLost", str(death))))
+        text = error_json("WorkerLost", str(death))
+        if death.shared:
+            # Each job of the batch runs in isolation next, whatever attempts are left: only one of them is to blame.
+            return Retry(0, text, outcome="crashed", suspect=True)
+        return self._decided(run, Failure(FailureClass.CRASH, text))
 
     def answered(self, run: Run, answer: dict[str, Any]) -> Outcome | None:  # noqa: C901 (one line per answer)
         """Return the outcome that a child process reported."""

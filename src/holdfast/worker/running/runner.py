@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 from ...clock import SECOND, Clock
@@ -14,11 +15,12 @@ from ...model.webhooks import TASK as DELIVER
 from ...model.workers import Owned
 from ...tasks.task import Task
 from ...telemetry import RunTally
-from ..claiming.capacity import Capacity, LoadedAffinities, open_routes, rerouted, routing_of
+from ..claiming.capacity import SINGLE, Capacity, LoadedAffinities, open_routes, rerouted, routing_of
 from ..claiming.outcomes import OutcomeQueue
 from ..claiming.routes import ServedRoutes
 from ..settings import FENCE_GRACE, WorkerSettings
 from ..state import WorkerState
+from .batches import Batch, Batches
 from .deadlines import Deadline, DeadlineTimer
 from .executor import Executor, Finished, is_importable, is_isolated
 from .job_log import logger as jobs_log
@@ -63,8 +65,9 @@ class JobRunner:
         tally: RunTally,
         on_idle: Callable[[], None],
         limit: int | None = None,
+        waits: bool = True,
     ) -> None:
-        """`limit` is the number of jobs to claim at all; None is without limit."""
+        """`limit` is the number of jobs to claim at all; None is without limit. Unless `waits`, no batch waits."""
         self.runs: Final = Runs()
         self._state = state
         self._settings = settings
@@ -84,6 +87,9 @@ class JobRunner:
         self._alone = False
         self._unknown: set[tuple[str, int]] = set()
         self.affinities: Final = LoadedAffinities(settings, clock)
+        self.batches: Final = Batches(
+            self._begin_batch, self._later, deadlines.forget, self._has_slot_for_batch, waits=waits
+        )
         self.executor: Final = executor(self.finished)
 
     # -- claiming
@@ -91,11 +97,19 @@ class JobRunner:
     def room(self) -> Capacity | None:
         """Return the capacity now. Suspects: a few, each in a process of its own, or one on an idle worker."""
         free = self._settings.concurrency - len(self.runs)
+        if self.batches.items:
+            free += self.batches.items - self.batches.slots
         if self._left is not None:
             free = min(free, self._left)
         state = self._state
-        if state.closing or state.fenced or self._alone or self._threads.exhausted or free <= 0:
+        if state.closing or state.fenced or self._alone or self._threads.exhausted:
             return None
+        if self._routes.batches:
+            return self._room_beside_batches(free)
+        return self._room_for_singles(free) if free > 0 else None
+
+    def _room_for_singles(self, free: int) -> Capacity | None:
+        state = self._state
         routes, parts = open_routes(self._routes, state.shares, (run.job.queue for run in self.runs), free)
         if routes is None:
             return None
@@ -106,6 +120,42 @@ class JobRunner:
         if not state.suspects_wait:
             return Capacity(free, routes, parts=parts, routing=routing)
         return None if self.runs else Capacity(1, routes, suspects=1, alone=True, parts=parts, routing=routing)
+
+    def _room_beside_batches(self, free: int) -> Capacity | None:
+        """Return the capacity of a worker with batches: of each kind of jobs that may have some."""
+        exhausted = self._outcomes.exhausted
+        single = self._room_for_singles(free) if free > 0 and SINGLE not in exhausted else None
+        if single is not None and single.alone:
+            return single
+        parts = list(single.parts or ((single.routes, single.n),)) if single else []
+        kinds = {SINGLE: single.n} if single else {}
+        for name, queues in self._routes.batches.items():
+            room = 0 if name in exhausted else self._most(self.batches.room(self._tasks[name], free))
+            mine = [(routes, most) for queue, routes in queues.items() if (most := self._share(queue, room)) > 0]
+            if mine:
+                parts += mine
+                kinds[name] = room
+        if not parts:
+            return None
+        routing = routing_of(self._routes, self.affinities.hold, self.affinities.known)
+        n, suspects = self._most(sum(most for _, most in parts)), single.suspects if single else 0
+        return Capacity(n, self._routes.encoded, suspects, parts=tuple(parts), routing=routing, kinds=kinds)
+
+    def _most(self, n: int) -> int:
+        return n if self._left is None else min(n, self._left)
+
+    def _share(self, queue: str, room: int) -> int:
+        """Return how many more jobs of a queue may run here, `room` if it has no total."""
+        if queue not in self._state.shares:
+            return room
+        return min(room, self._state.shares[queue] - sum(run.job.queue == queue for run in self.runs))
+
+    def kinds(self) -> set[str]:
+        """Return the kinds of jobs that are claimed; see `Capacity.kinds`."""
+        return {SINGLE, *self._routes.batches}
+
+    def _has_slot_for_batch(self) -> bool:
+        return len(self.runs) - self.batches.items + self.batches.running < self._settings.concurrency
 
     def has_room(self) -> bool:
         """Return True if jobs could be claimed now."""
@@ -135,15 +185,36 @@ class JobRunner:
             else:
                 self._start(Run(state.defaults.fill(job, task), task, claim, taken_at, state.id))
         self.affinities.known = self.affinities.resident
+        if self.batches.items:
+            self.batches.dispatched()
 
     def _start(self, run: Run) -> None:
         self.runs.add(run)
         # It runs alone: it would be blamed if another job crashed the worker.
         self._alone = self._alone or (bool(run.job.suspect) and not self._isolates)
+        if run.task.task_options.batch is not None:
+            run.interrupt = run.abandon = partial(self._stop_unbegun, run)
+            self.batches.add(run)
+            return
         self._limit(run)
         if (affinity := self._routes.affinities.get(run.job.route)) is not None:
             self.affinities.began(run.job.id, run.job.epoch, affinity)
         self.executor.start(run)
+
+    def _begin_batch(self, batch: Batch) -> None:
+        waited = self._clock.monotonic() - batch.taken_at
+        for run in batch.open:
+            self._limit(run, waited)
+        self.executor.start(batch)
+
+    def _stop_unbegun(self, run: Run) -> None:
+        """End a job whose batch has not begun."""
+        self.executor.drop(run)
+
+    def hand_back_unbegun(self) -> None:
+        """Hand back the jobs that wait for their batch: the worker stops."""
+        for run in self.batches.unbegun():
+            self.stop_run(run, "shutdown")
 
     def _reroute(self, job: Claimed) -> None:
         """Send a job whose task is unknown here to workers that have the task."""
@@ -158,6 +229,8 @@ class JobRunner:
         """Handle the end of a handler. Only the first report counts."""
         if not self.runs.remove(run):
             return
+        if run.batch is not None:
+            self.batches.ended(run)
         self._alone = False
         if run.deadline is not None:
             self._deadlines.forget(run.deadline)
@@ -172,11 +245,11 @@ class JobRunner:
             self._outcomes.wake.set()
         if run.stop.loaded is not None:
             self.affinities.set_loaded(run.stop.loaded)
-        if self.affinities.ended(run.job.id, run.job.epoch):
+        # Only a few suspects are claimed at a time, so there may be more.
+        if self.affinities.ended(run.job.id, run.job.epoch) or run.job.suspect:
             self._outcomes.request_claim()
-        if run.job.suspect:
-            # Only a few suspects are claimed at a time, so there may be more.
-            self._outcomes.request_claim()
+        if self.batches.items:
+            self.batches.start_ready()
         if not self.runs:
             self._on_idle()
 
@@ -193,6 +266,8 @@ class JobRunner:
             run.abandon()
         else:
             run.interrupt()
+        if run not in self.runs:
+            return
         if run.deadline is not None:
             self._deadlines.forget(run.deadline)
         grace = self._settings.cancel_grace
@@ -226,8 +301,11 @@ class JobRunner:
             )  # fmt: skip
             self.executor.give_up(run)
 
-    def _limit(self, run: Run) -> None:
+    def _limit(self, run: Run, waited: float = 0.0) -> None:
+        """Set the deadline of a run that begins `waited` seconds after its claim."""
         timeout, left = run.job.timeout, run.job.time_left
+        if left is not None and waited:
+            left = max(0, left - round(waited * SECOND))
         if timeout is not None and (left is None or timeout <= left):
             run.deadline = self._later(timeout / SECOND, lambda: self.stop_run(run, "timeout"))
         elif left is not None:

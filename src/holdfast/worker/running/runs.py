@@ -35,7 +35,19 @@ _ENDS: Final[Mapping[type, str]] = {
 class Run:
     """One job in one handler. `stop` says why it should end; `interrupt` ends it, as far as possible."""
 
-    __slots__ = ("abandon", "claim", "deadline", "error", "interrupt", "job", "owner", "stop", "taken_at", "task")
+    __slots__ = (
+        "abandon",
+        "batch",
+        "claim",
+        "deadline",
+        "error",
+        "interrupt",
+        "job",
+        "owner",
+        "stop",
+        "taken_at",
+        "task",
+    )
 
     def __init__(self, job: Claimed, task: Task[Any, Any], claim: str, taken_at: float, owner: str = "") -> None:
         self.job = job
@@ -44,6 +56,8 @@ class Run:
         self.taken_at = taken_at
         self.owner = owner
         self.stop = Stop()
+        self.batch: Any = None
+        """The batch that it is in, if its task takes batches."""
         self.deadline: Deadline | None = None
         """Deadline at which it is asked to end, or given up."""
         self.error: BaseException | str | None = None
