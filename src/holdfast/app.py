@@ -88,6 +88,9 @@ class App(Registry):
     or a prefix of it: {"mail.*": "mail"}.
     """
 
+    child_setup: str | None = None
+    """The module that a child process imports before that of an isolated task."""
+
     def __init__(
         self,
         store: str | os.PathLike[str] | None = None,

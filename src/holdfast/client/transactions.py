@@ -86,11 +86,17 @@ class Within(Generic[C]):
 
 
 def joined(open_store: Callable[[], object], given: object | None) -> object | None:
-    """Return the connection to write on: the given one, or the innermost block's; None for our own transaction."""
-    block = innermost()
-    if given is not None or block is None:
+    """Return the connection to write on; None for our own transaction.
+
+    It is the given one, the innermost block's, or that of the transaction that the store itself finds open.
+    """
+    if given is not None:
         return given
     store = open_store()
+    block = innermost()
     while block is not None and not block._is_for(store):
         block = block._outer
-    return None if block is None else block._joined()
+    if block is not None:
+        return block._joined()
+    ambient: Callable[[], object | None] | None = getattr(store, "ambient", None)
+    return None if ambient is None else ambient()

@@ -136,6 +136,8 @@ class Child:
     def _perform(self, run: RunOrder, control: ChildControl) -> bytes:
         """Return the framed outcome of one run. Any exception is an outcome; the child continues."""
         try:
+            if (setup := run.header.pop("setup", None)) is not None:
+                importlib.import_module(setup)
             task = resolve(run.module, run.qualname)
             # Starting this process and the import take time: the run may have been cancelled meanwhile.
             self._channel.sendall(frame(Loaded(run.serial)))

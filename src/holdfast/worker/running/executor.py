@@ -277,6 +277,8 @@ class Executor:
     def _start_child(self, run: Run) -> ChildTicket:
         module, qualname = run.task.address
         header = msgspec.to_builtins(info_of(run))
+        if (setup := getattr(self._app, "child_setup", None)) is not None:
+            header["setup"] = setup
         if self._middleware:
             # The child finds the layers by their names, and needs the job that they ask for.
             header["middleware"] = names_of(self._middleware)

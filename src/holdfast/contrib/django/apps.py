@@ -1,0 +1,31 @@
+"""The Django app: tasks are found, settings are checked, connections find Holdfast's schema."""
+
+from __future__ import annotations
+
+
+from django.apps import AppConfig
+from django.core import checks
+from django.db.backends.signals import connection_created
+from django.db.models.signals import post_migrate
+from django.utils.module_loading import autodiscover_modules
+
+
+class HoldfastConfig(AppConfig):
+    """`INSTALLED_APPS = [..., "holdfast.contrib.django"]`."""
+
+    name = "holdfast.contrib.django"
+    label = "holdfast"
+    verbose_name = "Holdfast"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from .checks import check_settings
+        from .schema import find_schema
+        from .test_store import note_databases, reset_test_database
+
+        checks.register(check_settings, "holdfast")
+        connection_created.connect(find_schema, dispatch_uid="holdfast.find_schema")
+        post_migrate.connect(reset_test_database, sender=self, dispatch_uid="holdfast.reset_test_database")
+        note_databases()
+        autodiscover_modules("tasks")
+
