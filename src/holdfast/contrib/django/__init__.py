@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.utils.functional import SimpleLazyObject
 
 if TYPE_CHECKING:
+    from .backend import HoldfastBackend
     from .model_ref import ModelRef
     from .project import DjangoApp
 
@@ -32,9 +33,9 @@ else:
         return app.task(*function, **options)
 
 
-__all__ = ["ModelRef", "app", "task"]
+__all__ = ["HoldfastBackend", "ModelRef", "app", "task"]
 
-_LATER: Final = {"ModelRef": "model_ref"}
+_LATER: Final = {"HoldfastBackend": "backend", "ModelRef": "model_ref"}
 """Names that need Django's settings or models, by the module that has them."""
 
 
