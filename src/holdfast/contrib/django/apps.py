@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from django.apps import AppConfig
 from django.core import checks
 from django.db.backends.signals import connection_created
@@ -16,7 +15,6 @@ class HoldfastConfig(AppConfig):
     name = "holdfast.contrib.django"
     label = "holdfast"
     verbose_name = "Holdfast"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from .checks import check_settings
@@ -28,4 +26,3 @@ class HoldfastConfig(AppConfig):
         post_migrate.connect(reset_test_database, sender=self, dispatch_uid="holdfast.reset_test_database")
         note_databases()
         autodiscover_modules("tasks")
-

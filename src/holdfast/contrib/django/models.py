@@ -1,0 +1,1 @@
+"""Holdfast's tables are not models. Django sends `post_migrate` only to apps that have this module."""
