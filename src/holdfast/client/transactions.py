@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from ..errors import ConfigError, NotInTransaction
 from ..storage.foreign import kind_of
@@ -97,6 +97,6 @@ def joined(open_store: Callable[[], object], given: object | None) -> object | N
     while block is not None and not block._is_for(store):
         block = block._outer
     if block is not None:
-        return block._joined()
+        return cast(object, block._joined())
     ambient: Callable[[], object | None] | None = getattr(store, "ambient", None)
     return None if ambient is None else ambient()

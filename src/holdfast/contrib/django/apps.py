@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
+from django.conf import settings
 from django.core import checks
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
@@ -16,7 +16,6 @@ class HoldfastConfig(AppConfig):
     name = "holdfast.contrib.django"
     label = "holdfast"
     verbose_name = "Holdfast"
-    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
         from .checks import check_settings
@@ -28,4 +27,7 @@ class HoldfastConfig(AppConfig):
         post_migrate.connect(reset_test_database, sender=self, dispatch_uid="holdfast.reset_test_database")
         note_databases()
         autodiscover_modules("tasks")
+        if any("holdfast" in str(one.get("BACKEND")).lower() for one in getattr(settings, "TASKS", {}).values()):
+            from .backend import register_found
 
+            register_found(apps.get_app_configs())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -179,18 +180,16 @@ class HoldfastBackend(BaseTaskBackend):
         return found
 
 
-def register_found(modules: Iterable[Any]) -> None:
-    """Make the Django tasks of these modules known to workers, also those whose own backend is another one.
+def register_found(apps: Iterable[Any]) -> None:
+    """Make the Django tasks in the `tasks.py` of these apps known to workers, also those of another backend.
 
     Their jobs come from calls such as `task.using(backend="durable").enqueue()`.
     """
     backend = next((one for one in task_backends.all() if isinstance(one, HoldfastBackend)), None)
-    if backend is None:
-        return
-    for module in modules:
-        for found in vars(module).values():
-            if isinstance(found, Task):
-                backend.registered(found)
+    modules = [sys.modules.get(f"{app.name}.tasks") for app in apps]
+    for found in [value for module in modules if module for value in vars(module).values()]:
+        if backend is not None and isinstance(found, Task):
+            backend.registered(found)
 
 
 def _fits(path: str, name: str) -> bool:

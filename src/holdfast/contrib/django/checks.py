@@ -7,10 +7,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
-from django.db import connections
 
 from . import conf
 from .location import store_text
+from .untyped import connections
 
 
 def check_settings(**_: Any) -> list[CheckMessage]:
@@ -20,7 +20,8 @@ def check_settings(**_: Any) -> list[CheckMessage]:
     found: list[CheckMessage] = [_error(one) for one in wrong]
     if "HOLDFAST_STORE" in os.environ:
         hint = "Unset it. HOLDFAST['DATABASE'] names the database of the jobs."
-        found.append(Error("HOLDFAST_STORE is set, and the store of a Django project is its database", hint=hint, id="holdfast.E009"))
+        message = "HOLDFAST_STORE is set, and the store of a Django project is its database"
+        found.append(Error(message, hint=hint, id="holdfast.E009"))
     return found if wrong else found + _check_database(conf.read())
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import click
 from django.core.management.base import BaseCommand, CommandError, SystemCheckError
-from django.db import connections
 from django.db.utils import Error as DatabaseError
 
 from ...cli.main import cli
@@ -16,6 +15,7 @@ from ...cli.worker import worker
 from ...storage import migrate
 from . import schema
 from .project import shared_app
+from .untyped import connections
 
 APP: Final = "holdfast.contrib.django.standalone:app"
 """The project's app, for programs that are not Django's."""

@@ -87,9 +87,10 @@ def _unknown(key: object) -> WrongSetting:
 
 def _wrong_own(key: str, value: Any) -> list[WrongSetting]:
     if key in ("DATABASE", "SCHEMA"):
-        is_right = isinstance(value, str) and value or (key == "SCHEMA" and value is None)
-        hint = "Give an alias of DATABASES." if key == "DATABASE" else 'Give a name, such as "holdfast", or leave it out.'
-        return [] if is_right else [WrongSetting("E003", f"HOLDFAST[{key!r}] is {value!r}, not a name", hint)]
+        if (isinstance(value, str) and value) or (key == "SCHEMA" and value is None):
+            return []
+        hint = "Give an alias of DATABASES." if key == "DATABASE" else 'Give a name, such as "holdfast".'
+        return [WrongSetting("E003", f"HOLDFAST[{key!r}] is {value!r}, not a name", hint)]
     if key == "ROUTES" or not isinstance(value, str):
         return []
     try:

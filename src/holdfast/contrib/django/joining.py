@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from asgiref.sync import AsyncToSync, sync_to_async
-from django.db import connections
 
 from ...errors import ConfigError
 from ...storage.foreign.kinds import Kind, find_kind
 from ...storage.port import Op, Store
+from .untyped import connections
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class JoiningStore:
         for connection in connections.all(initialized_only=True):
             if connection.in_atomic_block:
                 if connection.alias == self._alias:
-                    return connection
+                    return cast(object, connection)
                 others.append(connection.alias)
         if others:
             raise ConfigError(

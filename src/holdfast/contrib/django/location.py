@@ -6,9 +6,10 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
 
 from .conf import WrongSetting
+from .test_store import is_testing
+from .untyped import connections
 
 
 def store_text(alias: str) -> str:
@@ -31,7 +32,7 @@ def store_text(alias: str) -> str:
 
 def _sqlite_file(alias: str, connection: Any) -> str:
     name = str(connection.settings_dict["NAME"])
-    if connection.is_in_memory_db():
+    if connection.is_in_memory_db() and not is_testing():
         raise WrongSetting(
             "E006",
             f"DATABASES[{alias!r}] is in memory, where no other process finds the jobs",

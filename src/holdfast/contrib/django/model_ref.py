@@ -15,9 +15,10 @@ M = TypeVar("M", bound=models.Model)
 
 @dataclass(frozen=True, slots=True)
 class ModelRef(Generic[M]):
-    """The app label, model and primary key of a row: `def ship(order: ModelRef[Order])`, `ship.enqueue(ModelRef.to(order))`.
+    """The app label, model and primary key of a row. A task takes it as `order: ModelRef[Order]`.
 
-    The row is read when the task asks for it, by `order.get()`, and may have changed or gone since.
+    `ship.enqueue(ModelRef.to(order))` passes it. The row is read when the task calls `order.get()`, and may have
+    changed or gone by then.
     """
 
     app_label: str
@@ -32,7 +33,8 @@ class ModelRef(Generic[M]):
         if row.pk is None:
             raise InvalidArguments(f"{type(row).__name__} is not saved and has no primary key; save it first")
         pk = row.pk if isinstance(row.pk, int) else str(row.pk)
-        return ModelRef(row._meta.app_label, row._meta.model_name, pk)
+        meta: Any = type(row)._meta  # pyright: ignore[reportAttributeAccessIssue]
+        return ModelRef(meta.app_label, meta.model_name, pk)
 
     def get(self) -> M:
         """Read the row. Raises the model's DoesNotExist if it is gone."""

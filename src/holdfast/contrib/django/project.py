@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Final, Never, cast
 
 from ...app import App
 from ...errors import ConfigError
@@ -30,7 +30,8 @@ class DjangoApp(App):
             self._wrong, given, store = wrong, conf.ProjectSettings(), "unusable.db"
         options = {**given.options, "schema": given.schema} if given.schema else given.options
         super().__init__(store, routes=given.routes, tenant=given.tenant, tenants=given.tenants, **options)
-        self.project = given
+        self.project: Final = given
+        self._own_store: Final = self.config.store
         self._test_store: TestStore | None = None
         self._enqueuer.ambient = True
         if self._wrong is None and self.config.store != store:
@@ -43,18 +44,25 @@ class DjangoApp(App):
         """Return the store, opened at its first use. In a test it is the test's own connection."""
         if self._wrong is not None:
             raise self._wrong
-        if is_testing():
+        if is_testing() and not self._is_overridden:
             if self._test_store is None:
                 self._test_store = TestStore(self.project.database, self._clock)
             return self._test_store
+        if self._is_overridden:
+            return super().open()
         if self._opened is None:
             with self._opening:
                 if self._opened is None:
                     store = open_store(self.config, self._clock, auto_migrate=False)
-                    self._opened = JoiningStore(store, self.project.database)
+                    self._opened = cast(Store, JoiningStore(store, self.project.database))
         return self._opened
 
-    def migrate(self) -> Any:
+    @property
+    def _is_overridden(self) -> bool:
+        """Return whether a block of `override_store` or `isolated` has replaced the project's database."""
+        return self.config.store != self._own_store
+
+    def migrate(self) -> Never:
         """Refuse: the schema is part of the project's migrations."""
         raise ConfigError("Django manages this schema; run: manage.py migrate holdfast")
 

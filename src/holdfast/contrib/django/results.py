@@ -39,6 +39,10 @@ _ENGINE: Final = {"Timeout": "builtins.TimeoutError"}
 """The classes of errors that the engine records under a name of its own; others that are no exception are JobFailed."""
 
 
+_EXIT: Final = re.compile(r"the call raised (SystemExit|KeyboardInterrupt|GeneratorExit)\((.*)\)", re.DOTALL)
+"""The message of the error that a worker records instead of an exception that would end the worker."""
+
+
 class Call(msgspec.Struct, frozen=True):
     """The stored arguments of a job of a Django task: `using` is what its call changed with `task.using(…)`."""
 
@@ -137,6 +141,8 @@ def _error(text: str) -> Any:
     """Return a stored error with the path of its class, which only its traceback has."""
     error = msgspec.json.decode(text, type=dict[str, str])
     name, message, frames = error["type"], error["message"], error.get("traceback")
+    if frames is None and (ended := _EXIT.fullmatch(message)) is not None:
+        return TaskError(exception_class_path=f"builtins.{ended[1]}", traceback=f"{ended[1]}: {ended[2]}\n")
     if frames is None:
         path = _ENGINE.get(name) or f"{errors.__name__}.{name if hasattr(errors, name) else 'JobFailed'}"
         return TaskError(exception_class_path=path, traceback=f"{name}: {message}\n")

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from asgiref.sync import sync_to_async
-from django.db import connections, transaction
 
 from ...clock import SYSTEM_CLOCK, Clock
 from ...errors import ConfigError, SchemaMismatch
@@ -25,6 +24,10 @@ from ...storage.sqlite.borrowed import BorrowedConnection
 from ...storage.sqlite.location import locate
 from ...storage.timing import Timings
 from . import conf, schema
+from .untyped import atomic, connections
+
+if TYPE_CHECKING:
+    from ...storage.postgres.place import BorrowedPlaces
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -52,12 +55,12 @@ class TestStore:
     __test__ = False  # pytest would collect it by its name
     in_memory = True
     writes_waiting = 0
-    blobs: Final = TableBlobs()
 
     def __init__(self, alias: str, clock: Clock | None) -> None:
         self._alias = alias
         self._clock = clock
         self.wakeups: Final = Listeners()
+        self.blobs: Final = TableBlobs()
         self.outage: Final = Outage()
         self.timings: Final = Timings()
         self._sqlite = BorrowedConnection(locate(":memory:"), durable=False)
@@ -77,7 +80,7 @@ class TestStore:
             connection.validate_no_broken_transaction()
             answer, topics = self._run(connection, op)
         else:
-            with transaction.atomic(using=self._alias):
+            with atomic(using=self._alias):
                 answer, topics = self._run(connection, op)
         self.wakeups.notify(topics)
         return answer
@@ -147,7 +150,7 @@ class TestStore:
             return self._sqlite.run(driver, op, (self._clock or SYSTEM_CLOCK).now(), lambda _: None)
         from ...storage.foreign.on_psycopg import run_on_psycopg
 
-        return run_on_psycopg(driver, op, self._clock, _Anywhere(), notify=False)
+        return run_on_psycopg(driver, op, self._clock, cast("BorrowedPlaces", _Anywhere()), notify=False)
 
 
 class _Anywhere:
@@ -171,7 +174,7 @@ def reset_test_database(using: str, **_: Any) -> None:
         with connection.schema_editor() as editor:
             schema.apply(editor, project.schema, 1, latest)
     elif connection.settings_dict["NAME"] != _at_start.get(using):
-        with transaction.atomic(using=using):
+        with atomic(using=using):
             _delete_rows(connection)
 
 
@@ -179,16 +182,17 @@ def _delete_rows(connection: Any) -> None:
     dialect = schema.dialect_of(connection)
     tables = sorted(name for kind, name in migrate.objects(dialect) if kind == "table")
     tables.remove("holdfast_migration")
+    # The names are those of our own files.
     with connection.cursor() as cursor:
         if dialect == "sqlite":
             cursor.execute("pragma defer_foreign_keys = on")
         # A trigger may write to a table that was empty.
         for _ in range(_MOST_PASSES):
-            cursor.execute("select " + ", ".join(f"exists (select 1 from {table})" for table in tables))
+            cursor.execute(f"select {', '.join(f'exists (select 1 from {table})' for table in tables)}")  # noqa: S608
             filled = [table for table, has_rows in zip(tables, cursor.fetchone(), strict=True) if has_rows]
             if filled and dialect == "postgres":
                 cursor.execute(f"truncate {', '.join(filled)} cascade")
             for table in filled if dialect == "sqlite" else ():
-                cursor.execute(f"delete from {table}")  # noqa: S608 - the names are those of our own files
+                cursor.execute(f"delete from {table}")  # noqa: S608
             if not filled:
                 return
