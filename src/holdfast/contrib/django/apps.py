@@ -19,12 +19,13 @@ class HoldfastConfig(AppConfig):
 
     def ready(self) -> None:
         from .checks import check_settings
-        from .schema import find_schema
+        from .schema import find_schema, use_wal
         from .test_store import note_databases, reset_test_database
 
         checks.register(check_settings, "holdfast")
         connection_created.connect(find_schema, dispatch_uid="holdfast.find_schema")
         post_migrate.connect(reset_test_database, sender=self, dispatch_uid="holdfast.reset_test_database")
+        post_migrate.connect(use_wal, sender=self, dispatch_uid="holdfast.use_wal")
         note_databases()
         autodiscover_modules("tasks")
         if any("holdfast" in str(one.get("BACKEND")).lower() for one in getattr(settings, "TASKS", {}).values()):

@@ -37,7 +37,8 @@ def _check_database(project: conf.ProjectSettings) -> list[CheckMessage]:
     if project.schema is not None:
         message = f"HOLDFAST['SCHEMA'] is for PostgreSQL, and DATABASES[{project.database!r}] is SQLite"
         found.append(Error(message, hint="Leave it out.", id="holdfast.E007"))
-    if getattr(connection, "transaction_mode", None) not in ("IMMEDIATE", "EXCLUSIVE"):
+    mode = connection.settings_dict["OPTIONS"].get("transaction_mode")
+    if str(mode).upper() not in ("IMMEDIATE", "EXCLUSIVE"):
         found.append(
             Warning(
                 f"transactions of DATABASES[{project.database!r}] begin deferred; one that reads before it writes can"

@@ -15,7 +15,8 @@ from django.db import DEFAULT_DB_ALIAS
 from django.utils.module_loading import import_string
 
 from ...config import known_settings, load
-from ...errors import ConfigError
+from ...errors import ConfigError, HoldfastError
+from ...rules.routing import QueueRouter, Routes
 
 _OWN: Final = ("DATABASE", "SCHEMA", "ROUTES", "TENANT", "TENANTS")
 _INSTEAD: Final = {"STORE": "DATABASE names an alias of DATABASES", "SCHEMA": ""}
@@ -31,7 +32,7 @@ class ProjectSettings:
     """The alias of the database that holds the jobs."""
     schema: str | None = None
     """The Postgres schema of Holdfast's tables; None is the first of the search path."""
-    routes: Mapping[str, str] | None = None
+    routes: Routes | None = None
     tenant: Callable[[], str] | None = None
     tenants: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -56,9 +57,9 @@ def read() -> ProjectSettings:
     return ProjectSettings(
         database=given.get("DATABASE", DEFAULT_DB_ALIAS),
         schema=given.get("SCHEMA"),
-        routes=given.get("ROUTES"),
-        tenant=_callable(given.get("TENANT")),
-        tenants=_callable(given.get("TENANTS")),
+        routes=_imported(given.get("ROUTES")),
+        tenant=_imported(given.get("TENANT")),
+        tenants=_imported(given.get("TENANTS")),
         options={key.lower(): value for key, value in given.items() if key not in _OWN},
     )
 
@@ -91,13 +92,21 @@ def _wrong_own(key: str, value: Any) -> list[WrongSetting]:
             return []
         hint = "Give an alias of DATABASES." if key == "DATABASE" else 'Give a name, such as "holdfast".'
         return [WrongSetting("E003", f"HOLDFAST[{key!r}] is {value!r}, not a name", hint)]
-    if key == "ROUTES" or not isinstance(value, str):
-        return []
     try:
-        import_string(value)
-    except ImportError as error:
-        return [WrongSetting("E003", f"HOLDFAST[{key!r}] cannot be imported: {error}", "Give a dotted path.")]
+        _check_own(key, _imported(value))
+    except (ImportError, HoldfastError) as error:
+        hint = 'Give {"mail.*": "mail"}.' if key == "ROUTES" else "Give a function, or its dotted path."
+        return [WrongSetting("E003", f"HOLDFAST[{key!r}] is {value!r}: {error}", hint)]
     return []
+
+
+def _check_own(key: str, value: Any) -> None:
+    if key == "ROUTES":
+        if not (value is None or callable(value) or isinstance(value, Mapping)):
+            raise ConfigError("it is not a dict")
+        QueueRouter(value)
+    elif key == "TENANT" and value is not None and not callable(value):
+        raise ConfigError("it cannot be called")
 
 
 def _wrong_option(key: str, value: Any) -> list[WrongSetting]:
@@ -110,5 +119,6 @@ def _wrong_option(key: str, value: Any) -> list[WrongSetting]:
     return []
 
 
-def _callable(value: Any) -> Any:
+def _imported(value: Any) -> Any:
+    """Return what a dotted path names; anything else as it is."""
     return import_string(value) if isinstance(value, str) else value

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
 from asgiref.sync import AsyncToSync, sync_to_async
 
-from ...errors import ConfigError
+from ...errors import ConfigError, SchemaMismatch
 from ...storage.foreign.kinds import Kind, find_kind
-from ...storage.port import Op, Store
+from ...storage.port import ListOp, Op, Store
 from .untyped import connections
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 _SYNC_CALLER: Final = object()
 """Stands for the transaction of the sync code that called this async code, if it has one open."""
@@ -38,18 +40,35 @@ class JoiningStore:
             return _SYNC_CALLER if _has_sync_caller() else None
         return self._open_transaction()
 
+    def write(self, op: Op[T]) -> T:
+        with _djangos_advice:
+            return self._store.write(op)
+
+    async def awrite(self, op: Op[T]) -> T:
+        with _djangos_advice:
+            return await self._store.awrite(op)
+
+    def write_list(self, op: ListOp[Item, T]) -> list[T]:
+        with _djangos_advice:
+            return self._store.write_list(op)
+
+    async def awrite_list(self, op: ListOp[Item, T]) -> list[T]:
+        with _djangos_advice:
+            return await self._store.awrite_list(op)
+
     def within(self, connection: object, op: Op[T]) -> T:
         if connection is _SYNC_CALLER:
-            # Asked for by async code, and run by a blocking call.
-            return self._store.write(op)
+            # Found by async code, and used by a blocking call of it.
+            return self.write(op)
         self._check_alias(connection)
-        return self._store.within(connection, op)
+        with _djangos_advice:
+            return self._store.within(connection, op)
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
         if connection is _SYNC_CALLER:
             joined = await sync_to_async(self._open_transaction)()
             if joined is None:
-                return await self._store.awrite(op)
+                return await self.awrite(op)
             connection = joined
         elif find_kind(connection) is not Kind.DJANGO:
             return await self._store.awithin(connection, op)
@@ -77,6 +96,21 @@ class JoiningStore:
                 f"connection= is the database {connection.alias!r}, and jobs are in {self._alias!r}; leave it out, or"
                 f" pass connections[{self._alias!r}]"
             )
+
+
+class _DjangosAdvice:
+    """Lets an error about the schema say how Django brings it up to date. Entered by any number of callers at once."""
+
+    def __enter__(self) -> None:
+        """Begin nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if isinstance(error, SchemaMismatch) and "holdfast db migrate" in str(error):
+            what = str(error).partition(";")[0]
+            raise SchemaMismatch(f"{what}; run: manage.py migrate holdfast", backend=error.backend) from error
+
+
+_djangos_advice: Final = _DjangosAdvice()
 
 
 def _runs_loop() -> bool:

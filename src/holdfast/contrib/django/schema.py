@@ -17,6 +17,7 @@ from ...storage import migrate
 from ...storage.migrate import Dialect
 from ...storage.sqlite.schema import statements
 from . import conf
+from .untyped import connections
 
 LOCK: Final = 4_851_637_209
 """The advisory lock that Holdfast's own migrations take on Postgres."""
@@ -54,7 +55,7 @@ class ApplySchema(Operation):
     version table says, so that a repeated `migrate` finds nothing to do.
     """
 
-    reduces_to_sql = False
+    reduces_to_sql = True
     reversible = True
 
     def __init__(self, first: int, last: int) -> None:
@@ -144,6 +145,17 @@ def find_schema(connection: Any, **_: Any) -> None:
     name = connection.ops.quote_name(project.schema)
     with connection.cursor() as cursor:
         cursor.execute(_ADD_TO_PATH, [f", {name}", f"%{name}%"])
+
+
+def use_wal(using: str, **_: Any) -> None:
+    """After `migrate`, put a SQLite file into WAL mode, in which readers and the writer do not wait for each other.
+
+    The first worker would do so too, but could not while a transaction is open.
+    """
+    connection = connections[using]
+    if using == conf.read().database and connection.vendor == "sqlite" and not connection.in_atomic_block:
+        with connection.cursor() as cursor:
+            cursor.execute("pragma journal_mode = wal")
 
 
 @contextmanager

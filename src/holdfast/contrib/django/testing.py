@@ -182,7 +182,9 @@ def _adapted(task: Task[Any, Any]) -> Task[Any, Any]:
     """Return a task that runs in this process, and after a database error leaves the test's transaction usable."""
     if task.fn is None:
         return task
-    adapted = task._with(task.call_options)
+    # Not `copy.copy`: a task is pickled by its name, and a copy would be the task itself.
+    adapted = object.__new__(type(task))
+    vars(adapted).update(vars(task))
     adapted.fn = (_async_guarded if task.is_async else _guarded)(task.fn)
     adapted.task_options = replace(task.task_options, isolate=None)
     return adapted
