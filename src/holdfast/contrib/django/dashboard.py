@@ -22,6 +22,7 @@ from ...web.wire.sse import BRIEF
 from .access import identify_again, identity_of
 from .exchange import BackgroundLoop, respond, respond_from_thread
 from .project import shared_app
+from .test_store import is_testing
 
 if TYPE_CHECKING:
     from django.http.response import HttpResponseBase
@@ -66,6 +67,9 @@ async def dashboard(request: Any, below: str = "") -> HttpResponseBase:
         return refused
     if isinstance(request, ASGIRequest):
         response = await respond(_site(asyncio.get_running_loop()), scope, body)
+    elif is_testing():
+        # On the loop of this request, from which the store reaches the test's own connection.
+        response = await respond(_site(asyncio.get_running_loop()), scope | {BRIEF: True}, body, whole=True)
     else:
         scope[BRIEF] = True
         response = await respond_from_thread(_site(_BACKGROUND.get()), scope, body, _BACKGROUND)

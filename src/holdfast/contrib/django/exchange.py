@@ -63,13 +63,13 @@ class Exchange:
         return {"type": "http.disconnect"}
 
 
-async def respond(site: ASGIApp, scope: Scope, body: bytes) -> HttpResponseBase:
-    """Return the response of an application on this event loop. A long one is streamed."""
+async def respond(site: ASGIApp, scope: Scope, body: bytes, *, whole: bool = False) -> HttpResponseBase:
+    """Return the response of an application on this event loop. A long one is streamed, unless it is read `whole`."""
     start, first, exchange = await _begin(site, scope, body)
-    if not first.get("more_body"):
-        await exchange.end()
-        return _headed(HttpResponse(first.get("body", b""), status=start["status"]), start)
-    return _headed(StreamingHttpResponse(_pieces(exchange, first), status=start["status"]), start)
+    pieces = _pieces(exchange, first)
+    if whole or not first.get("more_body"):
+        return _headed(HttpResponse(b"".join([piece async for piece in pieces]), status=start["status"]), start)
+    return _headed(StreamingHttpResponse(pieces, status=start["status"]), start)
 
 
 async def respond_from_thread(site: ASGIApp, scope: Scope, body: bytes, loop: BackgroundLoop) -> HttpResponseBase:
