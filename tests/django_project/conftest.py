@@ -25,7 +25,11 @@ ROOT: Final = Path(__file__).parent.parent.parent
 SETTINGS: Final = "tests.django_project.settings"
 _WSGI: Final = ("-m", "gunicorn", "tests.django_project.wsgi", "--bind", "fd://{fd}", "--log-level", "warning")
 SERVERS: Final = {
-    "uvicorn": ("-m", "uvicorn", "tests.django_project.asgi:application", "--fd", "{fd}", "--log-level", "warning"),
+    "uvicorn": (
+        *("-m", "uvicorn", "tests.django_project.asgi:application", "--fd", "{fd}", "--log-level", "warning"),
+        # It would wait for browsers to close live pages.
+        *("--timeout-graceful-shutdown", "1"),
+    ),
     "gunicorn with threads": (*_WSGI, "--threads", "4"),
     "gunicorn with forks": (*_WSGI, "--workers", "2", "--preload"),
 }

@@ -73,6 +73,8 @@ async def dashboard(request: Any, below: str = "") -> HttpResponseBase:
     else:
         scope[BRIEF] = True
         response = await respond_from_thread(_site(_BACKGROUND.get()), scope, body, _BACKGROUND)
+    # With the site's own policy, forms have no origin, and Django refuses them.
+    response.headers["referrer-policy"] = "same-origin"
     return await sync_to_async(csrf.process_response)(request, response)
 
 
@@ -109,9 +111,9 @@ def _admit(request: Any, below: str, csrf: _CsrfCheck) -> tuple[bytes, Scope, Ht
     reason = csrf.process_view(request, None, (), {})
     if reason is not None:
         raise PermissionDenied(f"CSRF Failed: {reason}")
-    if request.method in _SAFE:
-        scope[CSRF] = (_FIELD, get_token(request))
-    else:
+    # Also after a form: what it previews has a form of its own.
+    scope[CSRF] = (_FIELD, get_token(request))
+    if request.method not in _SAFE:
         # Django has checked the origin, by settings such as CSRF_TRUSTED_ORIGINS that the site does not know.
         kept = [(name, value) for name, value in scope["headers"] if name not in (b"origin", b"sec-fetch-site")]
         scope["headers"] = [*kept, (b"sec-fetch-site", b"same-origin")]
