@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from django.test import override_settings
 from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.contrib.django.project import DjangoApp
+from tests.django.shop import Shop
 
 APPS = ["django.contrib.contenttypes", "django.contrib.auth", "holdfast.contrib.django"]
 
@@ -104,3 +106,45 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with override_settings(HOLDFAST={"DATABASE": alias}):
         yield alias
     remove_database(alias)
+
+
+# -- the example project as programs
+
+
+@pytest.fixture(scope="session")
+def sqlite_shop_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that the example has migrated, which is only copied."""
+    shop = Shop(tmp_path_factory.mktemp("shop"))
+    shop.manage("migrate")
+    return shop.folder / "shop.db"
+
+
+@pytest.fixture(scope="session")
+def postgres_shop_template(postgres_databases: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    dsn = postgres_databases.create()
+    Shop(tmp_path_factory.mktemp("shop"), dsn).manage("migrate")
+    yield dsn
+    postgres_databases.drop(dsn)
+
+
+@pytest.fixture
+def sqlite_shop(sqlite_shop_template: Path, tmp_path: Path) -> Shop:
+    """The example on a SQLite file."""
+    shop = Shop(tmp_path)
+    shutil.copy(sqlite_shop_template, shop.folder)
+    return shop
+
+
+@pytest.fixture
+def postgres_shop(postgres_databases: Any, postgres_shop_template: str, tmp_path: Path) -> Iterator[Shop]:
+    """The example on Postgres."""
+    dsn = postgres_databases.create(postgres_shop_template)
+    yield Shop(tmp_path, dsn)
+    postgres_databases.drop(dsn)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shop(request: pytest.FixtureRequest) -> Shop:
+    """The example, migrated, on each store."""
+    found: Shop = request.getfixturevalue(f"{request.param}_shop")
+    return found

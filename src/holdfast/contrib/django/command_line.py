@@ -11,7 +11,6 @@ from django.core.management.base import BaseCommand, CommandError, SystemCheckEr
 from django.db.utils import Error as DatabaseError
 
 from ...cli.main import cli
-from ...cli.worker import worker
 from ...storage import migrate
 from . import schema
 from .project import shared_app
@@ -66,15 +65,11 @@ def run_cli(program: str, args: list[str]) -> int:
     """Run a command of Holdfast for the project's app; return its exit code."""
     if args[:1] == ["db"] and args[1:2] and args[1] in _MANAGED:
         raise CommandError(f"Django manages this schema; run: manage.py {_MANAGED[args[1]]}")
-    return _run(cli, program, args)
+    return run(cli, program, args)
 
 
-def run_worker(program: str, args: list[str]) -> int:
-    """Run a worker of the project's app; return its exit code."""
-    return _run(worker, program, args)
-
-
-def _run(command: click.Command, program: str, args: list[str]) -> int:
+def run(command: click.Command, program: str, args: list[str]) -> int:
+    """Run a command for the project's app; return its exit code."""
     # Worker processes find the app by it too.
     os.environ["HOLDFAST_APP"] = APP
     try:

@@ -143,7 +143,8 @@ class Child:
             self._channel.sendall(frame(Loaded(run.serial)))
             if not control.may_begin():
                 return frame(RunOutcome(run.serial, {"kind": "cancelled"}))
-            outcome = task.run_in_child(run.header, run.payload, control)
+            # What a job sets in its context, such as a language, must not reach the next one.
+            outcome = contextvars.copy_context().run(task.run_in_child, run.header, run.payload, control)
             if isinstance(outcome, Coroutine):
                 outcome = control.run(outcome)
             return frame(RunOutcome(run.serial, outcome))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.contrib.django.command_line import PassingCommand, check_schema, run_worker
-from holdfast.contrib.django.reloading import RELOAD, run_reloaded
+from holdfast.contrib.django.command_line import PassingCommand, check_schema, run
+from holdfast.contrib.django.worker_command import worker
 
 
 class Command(PassingCommand):
@@ -14,6 +14,4 @@ class Command(PassingCommand):
             # As `runserver` does, before anything is started.
             self.check()
             check_schema()
-        if RELOAD in args:
-            return run_reloaded(program, [arg for arg in args if arg != RELOAD])
-        return run_worker(program, args)
+        return run(worker, program, args)
