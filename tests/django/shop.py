@@ -33,12 +33,15 @@ class Shop:
 
     def run(self, *command: str, code: int = 0) -> str:
         """Run a Python program to its end; return what it printed."""
-        done = subprocess.run(
-            [sys.executable, *command], cwd=self.folder, env=self.environment, capture_output=True, text=True,
-            timeout=_WAIT,
-        )  # fmt: skip
+        done = self._done(*command)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
+
+    def pytest(self, *options: str) -> str:
+        """Run the example's pytest suite with pytest-django, and without the plugins of everything else installed."""
+        self.environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        plugins = ("-p", "pytest_django.plugin", "-p", "xdist.plugin", "-p", "no:cacheprovider")
+        return self.run("-m", "pytest", "-q", *plugins, *options)
 
     def manage(self, *arguments: str, code: int = 0) -> str:
         """Run `manage.py` to its end; return what it printed."""
@@ -47,7 +50,15 @@ class Shop:
     def ask(self, code: str) -> Any:
         """Return the value that a piece of the project's code gives to `answer`."""
         script = f"import json, django; django.setup()\n{code}\nprint(json.dumps(answer, default=str))"
-        return json.loads(self.run("-c", script).splitlines()[-1])
+        done = self._done("-c", script)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def _done(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *command], cwd=self.folder, env=self.environment, capture_output=True, text=True,
+            timeout=_WAIT,
+        )  # fmt: skip
 
     @contextmanager
     def running(self, *arguments: str, until: str = "") -> Iterator[subprocess.Popen[bytes]]:
