@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv chromium check format test test-all test-slow test-broad test-worker test-rest proof proof-long pgbouncer demo bench bench-peers docs site dist clean
+.PHONY: help venv chromium check format test test-all test-slow test-broad test-worker test-rest test-project test-django proof proof-long pgbouncer demo bench bench-peers docs site dist clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ chromium:
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes chromium >/dev/null; }
 
 # Side by side, each with a Postgres of its own: most of their time they wait, for disks, processes and clocks.
-PARTS := slow broad worker rest
+PARTS := slow broad worker rest project
 ABREAST := --no-print-directory -j$(words $(PARTS)) --output-sync=line $(PARTS:%=test-%)
 SLOW := tests/acceptance tests/docs tests/browser tests/site tests/release
 BROAD := tests/conformance tests/web tests/cli
@@ -51,7 +51,14 @@ test-worker: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" tests/worker
 
 test-rest: .venv/.dev
-	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%) $(BROAD:%=--ignore=%) --ignore=tests/worker
+	$(PYTEST) -m "$(MARKS)" tests $(SLOW:%=--ignore=%) $(BROAD:%=--ignore=%) --ignore=tests/worker --ignore=tests/django
+
+# A process has one Django project: these tests have one of their own.
+test-project: .venv/.dev
+	$(PYTEST) -m "$(MARKS)" tests/django
+
+test-django: .venv/.dev ## tests/django with each Django and Python that it supports; ARGS= goes to pytest
+	$(BIN)/python tools/test_django.py $(ARGS)
 
 proof: .venv/.dev chromium pgbouncer ## try to break every promise, in ten minutes; ends in a table
 	$(BIN)/python -m tools.proof $(ARGS)
@@ -88,7 +95,7 @@ dist: .venv/.dev ## the sdist and the wheel, in dist
 	$(BIN)/python -m build --outdir dist .
 
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-peers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-peers .venv-django-* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests tools examples -name __pycache__ -type d -exec rm -rf {} +
 
 .venv/.core: pyproject.toml | .venv/bin/python

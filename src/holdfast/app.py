@@ -90,6 +90,9 @@ class App(Registry):
     worker process enters it before its first job and leaves it after its last.
     """
 
+    child_setup: str | None = None
+    """The module that a child process imports before that of an isolated task."""
+
     def __init__(
         self,
         store: str | os.PathLike[str] | None = None,

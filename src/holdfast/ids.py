@@ -6,13 +6,13 @@ so jobs made in order sort in order.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import threading
 import time
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -88,6 +88,14 @@ def is_made_id(text: str) -> bool:
     return _MADE.fullmatch(text) is not None
 
 
+def made_at(id: str) -> int | None:
+    """Return when an id was made, in microseconds to the millisecond; None for an id that was chosen."""
+    if not is_made_id(id):
+        return None
+    millis = functools.reduce(lambda value, letter: value * 32 + _ALPHABET.index(letter), id[:10], 0)
+    return millis * 1000
+
+
 def token() -> str:
     """Return 128 random bits, for identities that must never repeat."""
     return ids.entropy(16).hex()
@@ -97,7 +105,7 @@ def _text(value: int) -> str:
     return _stem(value >> 20) + _PAIRS[(value >> 10) & 1023] + _PAIRS[value & 1023]
 
 
-@lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)
 def _stem(value: int) -> str:
     """Return all but the last four letters, which ids of one millisecond share: 2 of the 3 µs that an id took."""
     text = ""

@@ -154,7 +154,7 @@ def set_(
 
 def _there(app: App) -> set[str]:
     """Return the queues that have jobs, settings, a task or a worker, and the default one."""
-    used = {task.task_options.queue for task in app.tasks.values()}
+    used = {queue for task in app.tasks.values() for queue in task.queues}
     served = {queue for worker in app.workers.list() for queue in worker.queues}
     return {"default", *used, *served, *(view.name for view in app.queues.list())}
 

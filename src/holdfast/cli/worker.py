@@ -141,7 +141,7 @@ def _queues(text: str | None) -> tuple[str, ...] | None:
 
 def _warn(app: App, config: Config) -> None:
     """Warn about options that are legal but probably a mistake."""
-    used = {task.task_options.queue for task in app.tasks.values()}
+    used = {queue for task in app.tasks.values() for queue in task.queues}
     for queue in config.worker.queues:
         if queue not in used:
             logger.warning(

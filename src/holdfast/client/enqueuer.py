@@ -49,6 +49,8 @@ class Enqueuer:
         self._store = store
         self._jobs = jobs
         self.around: Around | None = None
+        self.ambient = False
+        """True if the store finds open transactions by itself, as that of a Django project does."""
         self.spill: Final = spill
 
     def tracing(self, requests: Sequence[JobRequest[Any]]) -> AbstractContextManager[str | None]:
@@ -65,7 +67,7 @@ class Enqueuer:
             check_inventory((request,))
         with _NOTHING if self.around is None else self.around((request,)) as trace:
             spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
-            if innermost() is not None:
+            if innermost() is not None or self.ambient:
                 connection = joined(self._store, connection)
             if connection is not None:
                 answers = self._store().within(connection, _keyed([spec]))
@@ -89,7 +91,7 @@ class Enqueuer:
             await acheck_inventory((request,))
         with _NOTHING if self.around is None else self.around((request,)) as trace:
             spec, connection = spec_of(request, tenant=tenant, trace=trace), request.options.connection
-            if innermost() is not None:
+            if innermost() is not None or self.ambient:
                 connection = joined(self._store, connection)
             if connection is not None:
                 answers = await self._store().awithin(connection, _keyed([spec]))

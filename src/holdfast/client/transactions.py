@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from ..errors import ConfigError, NotInTransaction
 from ..storage.foreign import kind_of
@@ -89,10 +89,16 @@ class Within(Generic[C]):
 
 
 def joined(open_store: Callable[[], object], given: object | None) -> object | None:
-    """Return the connection to write on: the given one, or the innermost block's; None for our own transaction."""
-    block = innermost()
-    if given is not None or block is None:
+    """Return the connection to write on; None for our own transaction.
+
+    It is the given one, the innermost block's, or that of the transaction that the store itself finds open.
+    """
+    if given is not None:
         return given
+    block = innermost()
     while block is not None and not block._is_for(open_store):
         block = block._outer
-    return None if block is None else block._joined()
+    if block is not None:
+        return cast(object, block._joined())
+    ambient: Callable[[], object | None] | None = getattr(open_store(), "ambient", None)
+    return None if ambient is None else ambient()

@@ -112,6 +112,8 @@ class Task(Generic[P, R]):
         self.fn = fn
         self.name = check_name("the task's name", name)
         self.task_options = options
+        self.queues: tuple[str, ...] = (options.queue,)
+        """Queues that a worker with this task serves, unless its settings name others."""
         self.call_options = call or _NO_OPTIONS
         self.draft: Draft | None = None
         self.is_async = fn is not None and is_async(fn)

@@ -78,7 +78,8 @@ def versions(tasks: Mapping[str, Task[Any, Any]]) -> dict[str, str]:
 
 def served_queues(settings: WorkerSettings, tasks: Mapping[str, Task[Any, Any]]) -> tuple[str, ...]:
     """Return the configured queues, or those of all tasks implemented here."""
-    own = dict.fromkeys(task.task_options.queue for name, task in tasks.items() if task.fn and name != DELIVER)
+    here = (task for name, task in tasks.items() if task.fn and name != DELIVER)
+    own = dict.fromkeys(queue for task in here for queue in task.queues)
     asked = settings.queues or tuple(weights_of(settings.weights))
     # Only relays claim outbox entries.
     queues = [queue for queue in asked or tuple(own) or ("default",) if not queue.startswith(PREFIX)]

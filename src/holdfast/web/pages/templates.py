@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2.ext import Extension
 from starlette.requests import Request
 from starlette.types import Scope
 
@@ -111,6 +113,19 @@ class StoreName:
         return cls("in memory" if file is None else Path(file).name, "SQLite")
 
 
+CSRF: Final = "holdfast.csrf"
+"""The key of the name and the value of the field that a host application requires in forms, in the request's scope."""
+_POST_FORM: Final = re.compile(r'<form\b[^>]*\bmethod="post"(?:{{.*?}}|{%.*?%}|[^>{])*>')
+
+
+class FormField(Extension):
+    """Puts the host application's field into each form that changes something."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        field = '{% if csrf %}<input type="hidden" name="{{ csrf[0] }}" value="{{ csrf[1] }}">{% endif %}'
+        return _POST_FORM.sub(lambda form: form[0] + field, source)
+
+
 FOLDER: Final = Path(__file__).parent.parent / "templates"
 _LIVE: Final = "live_"
 # Shared by all sites of a process: a template is compiled once.
@@ -120,6 +135,7 @@ _ENVIRONMENT: Final = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    extensions=[FormField],
 )
 _ENVIRONMENT.filters.update(FILTERS)
 
@@ -164,6 +180,7 @@ class Templates:
             "static": lambda path: f"{mount}/static/{path}?v={VERSION}",
             "store": StoreName.of(self._app),
             "user": identity or NOBODY,
+            "csrf": request.scope.get(CSRF),
             "version": VERSION,
             "flash": flash,
             "here": _here(request, mount),

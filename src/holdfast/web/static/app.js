@@ -2,6 +2,7 @@
 import { mountCharts } from "./js/charts.js";
 import { watchConfirms } from "./js/confirm.js";
 import { watchCopies } from "./js/copy.js";
+import { fillForms } from "./js/field.js";
 import { watchKeys } from "./js/keys.js";
 import { followPage } from "./js/live.js";
 import { watchMenus } from "./js/menus.js";
@@ -19,6 +20,7 @@ function mount(root) {
 watchTheme();
 watchMenus();
 watchCopies();
+fillForms();
 watchConfirms();
 watchKeys();
 keepTimes();

@@ -26,6 +26,14 @@ _PING: Final = b": quiet\n\n"
 _STUCK: Final = 30.0
 """Seconds after which a client that reads nothing is disconnected."""
 _FAREWELL: Final = 2.0
+BRIEF: Final = "holdfast.brief"
+"""The key under which a host whose open responses each occupy a thread asks for short streams, in the request's scope.
+
+They end when there is nothing to send for the moment; the client comes back after a pause.
+"""
+_FIRST: Final = 2.0
+_NEXT: Final = 0.1
+_PAUSE: Final = 3_000
 _OVER: Final = Refused(401, "unauthenticated", "the token or session is no longer valid")
 
 
@@ -85,15 +93,15 @@ class Streaming(StreamingResponse):
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
-                await self._speak_while_he_listens(seat, receive, send)
+                await self._speak_while_he_listens(seat, receive, send, brief=bool(scope.get(BRIEF)))
             else:
                 await send({"type": "http.response.body", "body": b""})
         finally:
             seats.leave(seat)
             await _close(self._source)
 
-    async def _speak_while_he_listens(self, seat: Seat, receive: Receive, send: Send) -> None:
-        speaking = asyncio.create_task(self._speak(send))
+    async def _speak_while_he_listens(self, seat: Seat, receive: Receive, send: Send, *, brief: bool) -> None:
+        speaking = asyncio.create_task(self._speak(send, brief=brief))
         others = [asyncio.create_task(_gone(receive)), asyncio.create_task(seat.over.wait())]
         try:
             await asyncio.wait({speaking, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,10 +112,10 @@ class Streaming(StreamingResponse):
         if seat.over.is_set():
             await _say_last(send, _problem(_OVER))
 
-    async def _speak(self, send: Send) -> None:
+    async def _speak(self, send: Send, *, brief: bool) -> None:
         """Send until the source ends, or the client has read nothing for too long."""
         try:
-            async for piece in _alive(self._source):
+            async for piece in _alive(self._source, brief=brief):
                 async with asyncio.timeout(_STUCK):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
@@ -117,14 +125,19 @@ class Streaming(StreamingResponse):
             await _say_last(send, _problem(refusal_of(error)))
 
 
-async def _alive(source: Source) -> AsyncIterator[bytes]:
+async def _alive(source: Source, *, brief: bool) -> AsyncIterator[bytes]:
     coming = asyncio.ensure_future(anext(source, None))
+    patience = _FIRST if brief else _QUIET
     try:
         while True:
-            done, _ = await asyncio.wait({coming}, timeout=_QUIET)
+            done, _ = await asyncio.wait({coming}, timeout=patience)
+            if not done and brief:
+                yield f"retry: {_PAUSE}\n".encode() + Said(str(_PAUSE), event="later").encode()
+                return
             if not done:
                 yield _PING
                 continue
+            patience = _NEXT if brief else _QUIET
             said = coming.result()
             if said is None:
                 return

@@ -167,12 +167,15 @@ class Child:
     def _perform(self, run: RunOrder, control: ChildControl) -> bytes:
         """Return the framed outcome of one run. Any exception is an outcome; the child continues."""
         try:
+            if (setup := run.header.pop("setup", None)) is not None:
+                importlib.import_module(setup)
             task = resolve(run.module, run.qualname)
             # Starting this process and the import take time: the run may have been cancelled meanwhile.
             self._channel.sendall(frame(Loaded(run.serial)))
             if not control.may_begin():
                 return frame(RunOutcome(run.serial, {"kind": "cancelled"}))
-            outcome = task.run_in_child(run.header, run.payload, control)
+            # What a job sets in its context, such as a language, must not reach the next one.
+            outcome = contextvars.copy_context().run(task.run_in_child, run.header, run.payload, control)
             if isinstance(outcome, Coroutine):
                 outcome = control.run(outcome)
             return frame(RunOutcome(run.serial, outcome))

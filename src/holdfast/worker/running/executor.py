@@ -424,6 +424,8 @@ class Executor:
             run.sent = list(run.open)
             header["items"] = [msgspec.to_builtins(info_of(item)) for item in run.sent]
             payload = msgspec.json.encode([item.job.payload for item in run.sent]).decode()
+        if (setup := getattr(self._app, "child_setup", None)) is not None:
+            header["setup"] = setup
         if self._middleware:
             # The child finds the layers by their names, and needs the job that they ask for.
             header["middleware"] = names_of(self._middleware)

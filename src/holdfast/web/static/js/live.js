@@ -5,7 +5,7 @@ const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30000;
 const WORDS = { on: "Live", wait: "Connecting", off: "Disconnected", none: "" };
 
-const line = { source: null, wait: FIRST_WAIT, timer: 0, mount: () => {} };
+const line = { source: null, wait: FIRST_WAIT, timer: 0, brief: false, mount: () => {} };
 const newest = new Map();
 
 export function followPage(mount) {
@@ -26,7 +26,7 @@ export function followPage(mount) {
 function open() {
   clearTimeout(line.timer);
   if (line.source) return;
-  show("wait");
+  if (!line.brief) show("wait");
   const source = new EventSource(document.body.dataset.live);
   line.source = source;
   source.addEventListener("open", () => {
@@ -34,10 +34,17 @@ function open() {
     show("on");
   });
   source.addEventListener("part", (event) => receive(JSON.parse(event.data)));
+  // The server cannot hold connections open: it sends what is new and says when to ask again.
+  source.addEventListener("later", (event) => {
+    line.brief = true;
+    close();
+    if (!document.hidden) line.timer = setTimeout(open, Number(event.data));
+  });
   source.addEventListener("error", again);
 }
 
 function again() {
+  line.brief = false;
   close();
   show("off");
   if (document.hidden) return;

@@ -3,7 +3,7 @@ const MOST = 5000;
 const WORDS = { wait: "Connecting", on: "Live", off: "Reconnecting", end: "Ended" };
 
 const box = document.querySelector("[data-stream]");
-const line = { source: null, cursor: box?.dataset.cursor ?? "" };
+const line = { source: null, brief: false, cursor: box?.dataset.cursor ?? "" };
 
 if (box && box.dataset.closed === undefined) {
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
@@ -23,7 +23,11 @@ function open() {
   source.addEventListener("open", () => tell("on"));
   source.addEventListener("frame", (event) => add(JSON.parse(event.data)));
   source.addEventListener("end", end);
-  source.addEventListener("error", () => tell(source.readyState === EventSource.CLOSED ? "end" : "off"));
+  source.addEventListener("later", () => (line.brief = true));
+  source.addEventListener("error", () => {
+    tell(source.readyState === EventSource.CLOSED ? "end" : line.brief ? "on" : "off");
+    line.brief = false;
+  });
 }
 
 function close() {

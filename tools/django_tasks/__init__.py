@@ -1,0 +1,1 @@
+"""Runs Django's own tests of its tasks framework against Holdfast's backend."""
