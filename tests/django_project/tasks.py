@@ -70,6 +70,11 @@ def send() -> str:
     return "sent"
 
 
+@task(takes_context=True)
+def apart(context: Any) -> list[Any]:
+    return [os.getpid(), context.attempt]
+
+
 @task(backend="at_once")
 def anywhere() -> int:
     return os.getpid()
