@@ -75,7 +75,7 @@ TASKS = {
         "OPTIONS": {
             "tasks": {
                 "tests.django_project.tasks.twice*": {"max_attempts": 2},
-                "tests.django_project.tasks.apart": {"isolate": "process"},
+                "tests.django_project.tasks.apart": {"isolate": "process", "max_attempts": 2},
             }
         },
     },

@@ -72,7 +72,9 @@ def send() -> str:
 
 @task(takes_context=True)
 def apart(context: Any) -> list[Any]:
-    return [os.getpid(), context.attempt]
+    if context.attempt == 1:
+        raise OutOfInk("the first time")
+    return [os.getpid(), len(context.task_result.errors)]
 
 
 @task(backend="at_once")

@@ -12,14 +12,16 @@ from holdfast.contrib.django import app
 from tests.django_project.tasks import apart
 result = apart.enqueue()
 app.drain()
+app.jobs.run_now(result.id)
+app.drain()
 result.refresh()
 print(json.dumps([str(result.status), os.getpid(), *result.return_value]))
 """
 
 
-def test_an_isolated_task_runs_in_a_child_process_with_its_context(served_project: Project) -> None:
+def test_an_isolated_task_is_retried_in_a_child_process_and_knows_its_errors(served_project: Project) -> None:
     done = served_project.python("-c", _ISOLATED)
     assert done.returncode == 0, done.stderr
-    status, parent, child, attempt = json.loads(done.stdout.splitlines()[-1])
-    assert (status, attempt) == ("SUCCESSFUL", 1)
+    status, parent, child, errors = json.loads(done.stdout.splitlines()[-1])
+    assert (status, errors) == ("SUCCESSFUL", 1)
     assert child != parent
