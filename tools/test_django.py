@@ -19,6 +19,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 VERSIONS: Final = (("3.11", "5.2"), ("3.12", "6.0"), ("3.13", "6.1"))
 """Each Python with the Django to test on it."""
+# Early releases of Python 3.12 take the numbered parameter ?1 for a named one.
+_NOT_NAMED: Final = "ignore:Binding 1:DeprecationWarning"
 _PACKAGES: Final = (
     "pytest",
     "pytest-timeout",
@@ -47,7 +49,7 @@ def _try(python: str, django: str, options: Sequence[str]) -> str:
     if not (folder / "made").exists() and not _make(program, folder, django):
         return f"not run: its environment could not be made in {folder.name}; see above"
     runs = (
-        ("pytest", "-q", "tests/django", "tests/django_project", *options),
+        ("pytest", "-q", "-W", _NOT_NAMED, "tests/django", "tests/django_project", *options),
         *(("tools.django_tasks", django, "--store", store) for store in ("sqlite", "postgres")),
     )
     codes = [subprocess.run([folder / "bin" / "python", "-m", *run], cwd=ROOT).returncode for run in runs]
