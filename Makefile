@@ -57,7 +57,7 @@ test-rest: .venv/.dev
 test-project: .venv/.dev
 	$(PYTEST) -m "$(MARKS)" tests/django
 
-test-django: .venv/.dev ## tests/django with each Django and Python that it supports; ARGS= goes to pytest
+test-django: .venv/.dev ## the Django tests, and Django's own of its tasks framework, with each Django and Python that it supports; ARGS= goes to pytest
 	$(BIN)/python tools/test_django.py $(ARGS)
 
 proof: .venv/.dev chromium pgbouncer ## try to break every promise, in ten minutes; ends in a table

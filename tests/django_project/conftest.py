@@ -6,10 +6,11 @@ Every test runs on SQLite and on Postgres; in `make test` on one of them, in tur
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ import httpx2
 import pytest
 
 from tests.patience import SOON
+from tests.postgres_server import Databases
 from tests.turns import take_turns
 
 ROOT: Final = Path(__file__).parent.parent.parent
@@ -119,12 +121,48 @@ def logged_in(address: str, name: str | None) -> Iterator[httpx2.Client]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    take_turns(items, Path(__file__).parent, "project", ["sqlite", "postgres"])
+    for fixture in ("project", "served_project"):
+        take_turns(items, Path(__file__).parent, fixture, ["sqlite", "postgres"])
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
+    """The project on an empty database."""
     where = str(tmp_path) if request.param == "sqlite" else request.getfixturevalue("blank_postgres_dsn")
-    made = Project(where, tmp_path)
+    return Project(where, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def served_project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    """The project with its tables and users, to serve and to work for."""
+    made = request.getfixturevalue(f"{request.param}_project")(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Project]:
+    template = tmp_path_factory.mktemp("django")
+    Project(str(template), template).prepare()
+
+    def copy(folder: Path) -> Project:
+        shutil.copy(template / "project.db", folder)
+        return Project(str(folder), folder)
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def postgres_project(
+    postgres_databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Path], Project]]:
+    template, made = postgres_databases.create(), list[str]()
+    Project(template, tmp_path_factory.mktemp("django")).prepare()
+
+    def copy(folder: Path) -> Project:
+        made.append(postgres_databases.create(template))
+        return Project(made[-1], folder)
+
+    yield copy
+    for dsn in (*made, template):
+        postgres_databases.drop(dsn)

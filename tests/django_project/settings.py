@@ -72,7 +72,12 @@ TASKS = {
     "default": {
         "BACKEND": "holdfast.contrib.django.HoldfastBackend",
         "QUEUES": ["default", "mail", "reports"],
-        "OPTIONS": {"tasks": {"tests.django_project.tasks.twice*": {"max_attempts": 2}}},
+        "OPTIONS": {
+            "tasks": {
+                "tests.django_project.tasks.twice*": {"max_attempts": 2},
+                "tests.django_project.tasks.apart": {"isolate": "process", "max_attempts": 2},
+            }
+        },
     },
     "at_once": {"BACKEND": IMMEDIATE},
 }

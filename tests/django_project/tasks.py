@@ -70,6 +70,13 @@ def send() -> str:
     return "sent"
 
 
+@task(takes_context=True)
+def apart(context: Any) -> list[Any]:
+    if context.attempt == 1:
+        raise OutOfInk("the first time")
+    return [os.getpid(), len(context.task_result.errors)]
+
+
 @task(backend="at_once")
 def anywhere() -> int:
     return os.getpid()

@@ -15,8 +15,8 @@ from tests.patience import SOON
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("server", SERVERS)
-def test_a_server_enqueues_and_serves_the_dashboard(project: Project, server: str) -> None:
-    project.prepare()
+def test_a_server_enqueues_and_serves_the_dashboard(served_project: Project, server: str) -> None:
+    project = served_project
     address = project.serve(server)
     project.work()
     with logged_in(address, "otto") as client:

@@ -9,11 +9,18 @@ import time
 
 import pytest
 
-from holdfast.ids import IdMaker, ids, token
+from holdfast.ids import IdMaker, ids, made_at, token
 
 
 def test_an_id_has_26_letters_and_digits_without_lookalikes() -> None:
     assert re.fullmatch("[0-9a-hjkmnp-tv-z]{26}", ids.new())
+
+
+def test_an_id_tells_the_millisecond_in_which_it_was_made() -> None:
+    maker = IdMaker()
+    maker.wall = lambda: 1_795_019_710_941_909_300
+    assert made_at(maker.new()) == 1_795_019_710_941_000
+    assert made_at("order-4711") is None
 
 
 def test_ids_sort_in_the_order_they_were_made() -> None:

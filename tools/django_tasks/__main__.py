@@ -65,7 +65,7 @@ def main() -> None:
         running_server() if given.store == "postgres" else nullcontext(folder) as where,
     ):
         os.environ["HOLDFAST_TEST_DATABASE"] = where
-        os.environ["DJANGO_SETTINGS_MODULE"] = "tools.django_tasks.settings"
+        os.environ["DJANGO_SETTINGS_MODULE"] = "tests.django_project.settings"
         os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
         _write_suite(_SUITES[given.version], Path(folder), on_package=given.version == "5.2")
         sys.path.insert(0, folder)

@@ -69,7 +69,8 @@ async def dashboard(request: Any, below: str = "") -> HttpResponseBase:
         response = await respond(_site(asyncio.get_running_loop()), scope, body)
     elif is_testing():
         # On the loop of this request, from which the store reaches the test's own connection.
-        response = await respond(_site(asyncio.get_running_loop()), scope | {BRIEF: True}, body, whole=True)
+        scope[BRIEF] = True
+        response = await respond(_site(asyncio.get_running_loop()), scope, body, whole=True)
     else:
         scope[BRIEF] = True
         response = await respond_from_thread(_site(_BACKGROUND.get()), scope, body, _BACKGROUND)

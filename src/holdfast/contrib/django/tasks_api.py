@@ -41,7 +41,8 @@ if find_spec("django.tasks") is not None:
     from django.utils.json import normalize_json  # type: ignore[no-redef]
 else:
     try:
-        from django_tasks import exceptions, task_backends
+        import django_tasks
+        from django_tasks import exceptions
         from django_tasks.backends.base import BaseTaskBackend
         from django_tasks.base import (
             Task,
@@ -57,6 +58,7 @@ else:
         if missing.name != "django_tasks":
             raise
         raise ImproperlyConfigured(_NEEDED) from missing
+    task_backends = getattr(django_tasks, "task_backends")  # noqa: B009 - its types lack it
     # Its versions up to 0.12 call it InvalidTaskError.
     InvalidTask = getattr(exceptions, "InvalidTask", None) or exceptions.InvalidTaskError
 
