@@ -43,7 +43,7 @@ def multiply(app: holdfast.App, execute: Execute, load: Load) -> None:
         """insert into holdfast_attempt
                   (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)
            select id, 1, 0, 1, 'exhausted', 'gone', started_at, finished_at, error
-             from holdfast_job where state = 'failed' and queue like 'shard-%'"""
+             from holdfast_any_job where state = 'failed' and queue like 'shard-%'"""
     )
     execute("drop table holdfast_seed")
     _enqueue(app)
@@ -77,7 +77,7 @@ def _copy(execute: Execute, outcome: str, which: str) -> None:
         "linked": "0",
     }
     template = (
-        f"select min(id) from holdfast_job where state = '{outcome}' and flow is null and queue not like 'shard-%'"
+        f"select min(id) from holdfast_any_job where state = '{outcome}' and flow is null and queue not like 'shard-%'"
     )
     columns = _COLUMNS.split()
     values = ", ".join(new.get(column, f"job.{column}") for column in columns)

@@ -106,7 +106,7 @@ def _long_history(s: Stage) -> None:
     """It has run so often that its first runs are forgotten."""
     late = 65
     mine: dict[str, Any] = {"id": s.jobs["mine"], "late": late}
-    s.world.sql("update holdfast_job set epoch = :late where id = :id and state = 'running' and epoch < :late", **mine)
+    s.world.sql("update holdfast_live set epoch = :late where id = :id and state = 'running' and epoch < :late", **mine)
     s.run(finishing.finish, "mine", [Finish(s.jobs["mine"], late, Retry(SECOND, ERROR))])
 
 

@@ -71,7 +71,7 @@ def test_bytes_that_are_no_text_harm_no_other_job(pair: Pair, column: str) -> No
     app = pair.sqlite
     jobs = app.enqueue_many([app.tasks["count"].options(queue=f"bytes-{column}").job(n) for n in range(10)])
     with sqlite3.connect(app.config.store) as connection:
-        connection.execute(f"update holdfast_job set {column} = cast(x'7bff227d' as text) where id = ?", (jobs[3].id,))
+        connection.execute(f"update holdfast_live set {column} = cast(x'7bff227d' as text) where id = ?", (jobs[3].id,))
     connection.close()
     app.drain(queues=[f"bytes-{column}"])
     for n, job in enumerate(jobs):
@@ -98,7 +98,7 @@ def _into_sqlite(app: holdfast.App, column: str, texts: dict[str, str]) -> None:
     connection = sqlite3.connect(app.config.store)
     with connection:
         connection.executemany(
-            f"update holdfast_job set {column} = ? where id = ?", [(text, id) for id, text in texts.items()]
+            f"update holdfast_live set {column} = ? where id = ?", [(text, id) for id, text in texts.items()]
         )
     connection.close()
 
@@ -107,5 +107,5 @@ def _into_postgres(app: holdfast.App, column: str, texts: dict[str, str]) -> Non
     with psycopg.connect(app.config.store) as connection:
         cursor = connection.cursor()
         cursor.executemany(
-            f"update holdfast_job set {column} = %s where id = %s", [(text, id) for id, text in texts.items()]
+            f"update holdfast_live set {column} = %s where id = %s", [(text, id) for id, text in texts.items()]
         )

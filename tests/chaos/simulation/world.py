@@ -35,7 +35,7 @@ LONGEST = 240.0
 _BEGAN = 1_700_000_000 * SECOND
 _UNFINISHED = Statement(
     "unfinished",
-    """select (select count(*) from holdfast_job
+    """select (select count(*) from holdfast_any_job
                 where state not in ('succeeded', 'failed', 'cancelled', 'expired', 'skipped'))
             + (select count(*) from holdfast_hop)""",
     "",
