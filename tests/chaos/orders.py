@@ -27,6 +27,8 @@ _SUSPENDED = Statement("suspended", *["select id from holdfast_any_job where sta
 START = 1_700_000_000_000_000
 _TABLES = (
     "job",
+    "live",
+    "ended",
     "worker",
     "lane",
     "attempt",
