@@ -49,7 +49,8 @@ def _record(alias: str) -> list[str]:
 
 def _claimed(alias: str) -> list[str]:
     """Return the columns of a claim: those that transitions change from the place, the others from the job."""
-    return [f"{'job' if name in _OF_THE_JOB else alias}.{name}" for name in CLAIMED]
+    replaced = {"payload": f"coalesce({alias}.payload, job.payload)"}
+    return [replaced.get(name, f"{'job' if name in _OF_THE_JOB else alias}.{name}") for name in CLAIMED]
 
 
 def _columns(names: tuple[str, ...]) -> Callable[[str], list[str]]:

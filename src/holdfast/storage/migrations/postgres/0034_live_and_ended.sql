@@ -53,6 +53,9 @@ create table holdfast_live (
     result         text,
     holds          text,
     linked         smallint not null default 0,
+    -- The arguments that replaced those of the job. A claim reads them here, from the row that it has locked: those in
+    -- holdfast_job may be newer than the claim's snapshot.
+    payload        text,
     check ((state = 'ready') = (due is not null)),
     check ((state = 'running') = (owner is not null)),
     check (state in ('ready', 'blocked', 'running', 'suspended') or finished_at is not null)

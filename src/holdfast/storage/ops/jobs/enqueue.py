@@ -179,7 +179,7 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
         return None
     if dedupe.on_duplicate == "replace":
         payload = values.column_of(spec.payload)
-        if row := await tx.one(sql.replace_job, id=winner_id, at=spec.at, delay=spec.delay):
+        if row := await tx.one(sql.replace_job, id=winner_id, payload=payload, at=spec.at, delay=spec.delay):
             await tx.one(sql.replace_payload, id=winner_id, payload=payload)
             await values.drop(tx, [winner_id], "payload")
             await values.keep(tx, winner_id, "payload", "", payload, spec.payload)

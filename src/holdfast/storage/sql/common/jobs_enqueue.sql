@@ -35,7 +35,7 @@ update holdfast_job set payload = :payload where id = :id;
 -- name: replace_job
 -- Debounce: new arguments and due time for a job that has not started. One that an operator or a budget holds stays so.
 update holdfast_live
-   set not_before = coalesce(:at, :now + :delay), rank = coalesce(:at, :now + :delay),
+   set payload = :payload, not_before = coalesce(:at, :now + :delay), rank = coalesce(:at, :now + :delay),
        due = case when state = 'blocked' then null when coalesce(:at, :now + :delay) <= :now then 1 else 0 end
  where id = :id and (state = 'ready' or state = 'blocked' and reason in ('operator', 'budget_exhausted')) and started_at is null
 returning queue;
