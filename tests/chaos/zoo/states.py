@@ -130,9 +130,10 @@ STATES = (
             ),
             Edit(
                 f"{_POSTGRES}/jobs_enqueue.sql",
-                "d.held = item.dedupe_held and d.expires_at > :now))",
-                "d.held = item.dedupe_held and d.expires_at > :now)\n"
-                "               and not exists (select 1 from holdfast_live t where t.dedupe_held = item.dedupe_held))",
+                "d.held = item.dedupe_held and d.expires_at > :now)\n                then false\n",
+                "d.held = item.dedupe_held and d.expires_at > :now)\n                then false\n"
+                "                when exists (select 1 from holdfast_live t where t.dedupe_held = item.dedupe_held)"
+                " then false\n",
             ),
         ),
         (
