@@ -21,7 +21,7 @@ import holdfast
 from holdfast.clock import SECOND, SYSTEM_CLOCK, ManualClock
 from holdfast.model.jobs import JobRecord, JobState
 from holdfast.model.limits import JobLimits, key_lane
-from holdfast.model.outcomes import Done, Parked, Retry
+from holdfast.model.outcomes import Done, Retry
 from holdfast.runtime.database import Database
 from holdfast.storage.migrate import Dialect
 from holdfast.storage.ops.jobs import actions, queries
@@ -35,7 +35,6 @@ from tests.postgres_server import url_of
 from tests.storage.test_migrations import Run, migrate_to
 
 BEFORE = 33
-_SPLIT = {"holdfast_job", "holdfast_live", "holdfast_ended", "holdfast_migration"}
 
 
 @dataclass
@@ -165,18 +164,18 @@ def opened(past: Past) -> Iterator[tuple[holdfast.App, Database]]:
 def _made(source: Store, clock: ManualClock, url: str, dialect: Dialect, run: Run) -> Past:
     world = World(source, clock, by_write(source), lambda: None)
     ids = _populate(world)
+    run("begin")
     migrate_to(BEFORE, dialect, run)
-    columns = sorted(
-        {name for name, *_ in _described(run, "holdfast_job", dialect)}
-    )
+    columns = sorted(_columns(run, "holdfast_job", dialect))
     for table in _tables(run, dialect):
-        names = columns if table == "holdfast_job" else [name for name, *_ in _described(run, table, dialect)]
+        names = columns if table == "holdfast_job" else _columns(run, table, dialect)
         shown = "holdfast_any_job" if table == "holdfast_job" else table
         listed = ", ".join(names)
         run(f"delete from {table}")
         for row in world.sql(f"select {listed} from {shown}"):
             override = " overriding system value" if dialect == "postgres" else ""
             run(f"insert into {table} ({listed}){override} values ({', '.join('?' * len(names))})", *row)
+    run("commit")
     return Past(world, url, dialect, run, ids, columns)
 
 
@@ -191,10 +190,13 @@ def _tables(run: Run, dialect: Dialect) -> list[str]:
     return sorted(found, key=lambda name: (name != "holdfast_job", name))
 
 
-def _described(run: Run, table: str, dialect: Dialect) -> list[tuple[Any, ...]]:
-    if dialect == "sqlite":
-        return run(f"select name from pragma_table_info('{table}')")
-    return run(f"select attname from pg_attribute where attrelid = '{table}'::regclass and attnum > 0 and not attisdropped")
+def _columns(run: Run, table: str, dialect: Dialect) -> list[str]:
+    query = (
+        f"select name from pragma_table_info('{table}')"
+        if dialect == "sqlite"
+        else f"select attname from pg_attribute where attrelid = '{table}'::regclass and attnum > 0 and atttypid > 0"
+    )
+    return [name for (name,) in run(query)]
 
 
 def _populate(world: World) -> list[str]:
