@@ -14,18 +14,21 @@ from holdfast.model import JobFilter
 from holdfast.storage.ops.jobs import counting
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.statements import Statement
+from tools.fill_jobs import inserts
 
 from .raw_postgres import PostgresBench
 from .stores import server
 
-_FILL = """insert into holdfast_job (id, task, queue, route, state, due, rank, not_before, payload, max_attempts,
-                                     created_at, finished_at)
-with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows)
-select 'job' || (10000000 + n), 'task' || (n % 20), 'queue' || (n % 5), 1,
-       case when n % 1000 = 0 then 'ready' when n % 100 < 94 then 'succeeded' when n % 100 < 98 then 'failed'
-            else 'cancelled' end,
-       case when n % 1000 = 0 then 1 end, 0, 0, '{}', 5, :at, case when n % 1000 > 0 then :at + n end
-  from numbers"""
+_NUMBERS = "with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows) | numbers"
+_JOB = {
+    "id": "'job' || (10000000 + n)", "task": "'task' || (n % 20)", "queue": "'queue' || (n % 5)", "route": "1",
+    "rank": "0", "not_before": "0", "created_at": ":at",
+}  # fmt: skip
+_READY = _JOB | {"state": "'ready'", "due": "1"}
+_ENDED = _JOB | {
+    "state": "case when n % 100 < 94 then 'succeeded' when n % 100 < 98 then 'failed' else 'cancelled' end",
+    "finished_at": ":at + n",
+}
 _FILTERS = [
     JobFilter(), JobFilter(state="succeeded"), JobFilter(state="failed"), JobFilter(state="ready"),
     JobFilter(state="running"), JobFilter(queue="queue3"), JobFilter(task="task7"), JobFilter(task="none"),
@@ -51,7 +54,7 @@ def _report(name: str, url: str, rows: int) -> None:
     store = app.open()
     store.write(Op(lambda tx: _fill(tx, rows)))
     # As the server itself does by and by.
-    store.write(Op(lambda tx: tx.one(Statement("analyze", "select 1", "analyze holdfast_job"))))
+    store.write(Op(lambda tx: tx.one(Statement("analyze", "select 1", "analyze"))))
     tallies = store.read(Op(lambda tx: counting.measure(tx, afresh=True)))
     store.write(Op(lambda tx: counting.write_tallies(tx, tallies)))
     for wanted in _FILTERS:
@@ -73,8 +76,13 @@ def _time(name: str, ask: Callable[[], object], times: int = 9) -> None:
 
 
 async def _fill(tx: Tx, rows: int) -> None:
-    postgres = _FILL.replace(":at", ":at::bigint").replace(":rows", ":rows::bigint") + " returning 0"
-    await tx.one(Statement("fill", _FILL, postgres), rows=rows, at=time.time_ns() // 1_000 - 10**11)
+    at = time.time_ns() // 1_000 - 10**11
+    for text in (
+        *inserts(_READY, _NUMBERS + " where n % 1000 = 0", ended=False),
+        *inserts(_ENDED, _NUMBERS + " where n % 1000 > 0", ended=True),
+    ):
+        postgres = text.replace(":at", ":at::bigint").replace(":rows", ":rows::bigint") + " returning 0"
+        await tx.one(Statement("fill", text, postgres), rows=rows, at=at)
 
 
 def _options() -> argparse.Namespace:

@@ -22,16 +22,17 @@ from holdfast.storage.statements import Statement
 from holdfast.worker.maintenance.pruner import Pruner
 from holdfast.worker.settings import WorkerSettings
 from holdfast.worker.worker import Worker
+from tools.fill_jobs import inserts
 
 from .raw_postgres import PostgresBench
 from .stores import server
 
-_FILL = """insert into holdfast_job (id, task, queue, route, state, rank, not_before, payload, max_attempts, created_at,
-                                     finished_at, result)
-{numbers}
-select 'old' || n, 'work', 'default', 1, 'succeeded', 0, 0, '{{"args":[[1,2,3]]}}', 5, 0, :at + n, '"a small result"'
-  from numbers"""
-_NUMBERS = "with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows)"
+_OLD = {
+    "id": "'old' || n", "task": "'work'", "queue": "'default'", "route": "1", "state": "'succeeded'", "rank": "0",
+    "not_before": "0", "payload": """'{"args":[[1,2,3]]}'""", "created_at": "0", "finished_at": ":at + n",
+    "result": "'\"a small result\"'",
+}  # fmt: skip
+_NUMBERS = "with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows) | numbers"
 
 
 def main() -> None:
@@ -117,9 +118,9 @@ async def _prune(url: str) -> None:
 
 async def _fill(tx: Tx, rows: int) -> None:
     at = time.time_ns() // 1_000 - 60 * 86_400 * SECOND
-    text = _FILL.format(numbers=_NUMBERS)
-    postgres = text.replace(":at", ":at::bigint").replace(":rows", ":rows::bigint")
-    await tx.one(Statement("fill", text, postgres + " returning 0"), at=at, rows=rows)
+    for text in inserts(_OLD, _NUMBERS, ended=True):
+        postgres = text.replace(":at", ":at::bigint").replace(":rows", ":rows::bigint") + " returning 0"
+        await tx.one(Statement("fill", text, postgres), at=at, rows=rows)
 
 
 def _p99(values: list[float]) -> float:

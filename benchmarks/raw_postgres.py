@@ -12,49 +12,58 @@ from typing import Any, Final
 
 import psycopg
 
+from holdfast.storage import job_fields
 from holdfast.storage.postgres import PostgresStore
 from tests.postgres_server import Databases
+from tools.fill_jobs import inserts
 
 from .measure import PAYLOAD, poll_until, rate
-from .raw_sqlite import BATCH, OWNER, ROUTE
+from .raw_sqlite import BATCH, HISTORY, OWNER, ROUTE
 
 _INSERT: Final = f"""
-insert into holdfast_job (
-    id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
-values (%s, 'nothing', 'bench', {ROUTE}, 'ready', 1, %s, %s, 'new', %s, 5, %s)"""
+with job as (
+    insert into holdfast_job (id, task, payload, max_attempts, created_at)
+    values (%(id)s, 'nothing', %(payload)s, 5, %(now)s)
+)
+insert into holdfast_live (id, task, queue, tenant, route, state, due, priority, rank, not_before, reason)
+values (%(id)s, 'nothing', 'bench', '', {ROUTE}, 'ready', 1, 0, %(now)s, %(now)s, 'new')"""
 _INSERT_MANY: Final = f"""
-insert into holdfast_job (
-    id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
-select id, 'nothing', 'bench', {ROUTE}, 'ready', 1, at, at, 'new', payload, 5, at
-  from unnest(%s::text[], %s::bigint[], %s::text[]) as item(id, at, payload)"""
+with item as materialized (
+    select * from unnest(%s::text[], %s::bigint[], %s::text[]) as item(id, at, payload)
+), job as (
+    insert into holdfast_job (id, task, payload, max_attempts, created_at)
+    select id, 'nothing', payload, 5, at from item
+)
+insert into holdfast_live (id, task, queue, tenant, route, state, due, priority, rank, not_before, reason)
+select id, 'nothing', 'bench', '', {ROUTE}, 'ready', 1, 0, at, at, 'new' from item"""
 _CLAIM: Final = f"""
 with head as materialized (
-    select id from holdfast_job where due = 1 and route = {ROUTE} order by priority desc, rank, id limit {BATCH}
+    select id from holdfast_live where due = 1 and route = {ROUTE} order by priority desc, rank, id limit {BATCH}
        for update skip locked
+), taken as (
+    update holdfast_live
+       set state = 'running', due = null, owner = '{OWNER}', claim = '{OWNER}', epoch = epoch + 1,
+           attempts = attempts + 1, claimed_at = %(now)s, started_at = %(now)s, reason = null
+     where id = any(array(select id from head))
+    returning id
 )
-update holdfast_job as job
-   set state = 'running', due = null, owner = '{OWNER}', claim = '{OWNER}', epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = %(now)s, started_at = %(now)s, reason = null
-  from head
- where job.id = head.id
-returning job.id, payload"""
-_FINISH: Final = f"""
-update holdfast_job
-   set state = 'succeeded', result = 'null', finished_at = %s, finished_epoch = epoch, epoch = epoch + 1, owner = null,
-       claim = null
- where id = any(%s) and state = 'running' and owner = '{OWNER}' and epoch = 1"""
+select job.id, job.payload from taken join holdfast_job as job on job.id = taken.id"""
+_FINISH: Final = job_fields.expand(
+    f"""
+with live as (
+    delete from holdfast_live
+     where id = any(%(ids)s) and state = 'running' and owner = '{OWNER}' and epoch = 1
+    returning *
+)
+insert into holdfast_ended (@ended) select @success(live, 'null') from live order by id"""
+).replace(":now", "%(now)s")
 _UNFINISHED: Final = """
-select exists (select 1 from holdfast_job where due = 1)
-    or exists (select 1 from holdfast_job where due = 0)
-    or exists (select 1 from holdfast_job where due = 2)
-    or exists (select 1 from holdfast_job where owner is not null)"""
-_HISTORY: Final = f"""
-insert into holdfast_job (
-    id, task, queue, route, state, rank, not_before, payload, attempts, max_attempts, epoch, created_at, claimed_at,
-    started_at, finished_at, finished_epoch, result)
-select lpad(n::text, 26, '0'), 'nothing', 'bench', {ROUTE}, 'succeeded', at, at, %(payload)s, 1, 5, 2, at, at, at, at,
-       1, 'null'
-  from (select n, %(at)s::bigint + n as at from generate_series(1, %(rows)s::bigint) as n) as number"""
+select exists (select 1 from holdfast_live where due = 1)
+    or exists (select 1 from holdfast_live where due = 0)
+    or exists (select 1 from holdfast_live where due = 2)
+    or exists (select 1 from holdfast_live where owner is not null)"""
+_NUMBERS: Final = """(select lpad(n::text, 26, '0') as id, %(at)s::bigint + n as at
+                        from generate_series(1, %(rows)s::bigint) as n) as number"""
 
 
 class PostgresBench:
@@ -122,7 +131,8 @@ class PostgresBench:
         at = time.time_ns() // 1000 - 3_600_000_000
         payload = json.dumps({"n": 0, "text": PAYLOAD})
         with closing(_connect(url)) as connection:
-            connection.execute(_HISTORY, {"rows": rows, "at": at, "payload": payload})
+            for text in inserts(HISTORY | {"payload": "%(payload)s"}, _NUMBERS, ended=True):
+                connection.execute(text.encode(), {"rows": rows, "at": at, "payload": payload})
             connection.execute("checkpoint")
 
     def analyse(self, url: str) -> None:
@@ -141,7 +151,7 @@ def _rows(count: int) -> Iterator[tuple[str, int, str]]:
 
 def _insert_singly(connection: psycopg.Connection[Any], count: int) -> None:
     for job_id, now, payload in _rows(count):
-        connection.execute(_INSERT, (job_id, now, now, payload, now))
+        connection.execute(_INSERT, {"id": job_id, "now": now, "payload": payload})
 
 
 def _insert_many(connection: psycopg.Connection[Any], calls: int) -> None:
@@ -156,7 +166,7 @@ async def _drain(connection: psycopg.Connection[Any]) -> None:
         now = time.time_ns() // 1000
         with connection.transaction():
             if done:
-                connection.execute(_FINISH, (now, done))
+                connection.execute(_FINISH.encode(), {"ids": done, "now": now})
             taken = connection.execute(_CLAIM, {"now": now}).fetchall()
         if not taken:
             return

@@ -11,12 +11,14 @@ import json
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.storage import job_fields
 from holdfast.storage.sqlite import SqliteStore
+from tools.fill_jobs import inserts
 
 from .measure import PAYLOAD, poll_until, rate
 
@@ -25,35 +27,42 @@ BATCH: Final = 100
 ROUTE: Final = 6_946_504_431_256_462_329
 OWNER: Final = "01m7ffgwy90f9v4wx1z4xqkc1y"
 
-_INSERT: Final = f"""
-insert into holdfast_job (
-    id, task, queue, route, state, due, rank, not_before, reason, payload, max_attempts, created_at)
-values (?, 'nothing', 'bench', {ROUTE}, 'ready', 1, ?, ?, 'new', ?, 5, ?)"""
+_INSERT_JOB: Final = """
+insert into holdfast_job (id, task, payload, max_attempts, created_at) values (:id, 'nothing', :payload, 5, :now)"""
+_INSERT_LIVE: Final = f"""
+insert into holdfast_live (id, task, queue, tenant, route, state, due, priority, rank, not_before, reason)
+values (:id, 'nothing', 'bench', '', {ROUTE}, 'ready', 1, 0, :now, :now, 'new')"""
 _CLAIM: Final = f"""
-update holdfast_job
+update holdfast_live
    set state = 'running', due = null, owner = '{OWNER}', claim = '{OWNER}', epoch = epoch + 1, attempts = attempts + 1,
        claimed_at = ?1, started_at = ?1, reason = null
- where rowid in (select rowid from holdfast_job where due = 1 and route = {ROUTE}
-                  order by priority desc, rank, id limit {BATCH})
-returning id, payload"""
-_FINISH: Final = f"""
-update holdfast_job
-   set state = 'succeeded', result = 'null', finished_at = ?, finished_epoch = epoch, epoch = epoch + 1, owner = null,
-       claim = null
- where id = ? and state = 'running' and owner = '{OWNER}' and epoch = 1"""
+ where id in (select id from holdfast_live where due = 1 and route = {ROUTE}
+               order by priority desc, rank, id limit {BATCH})
+returning id"""
+_READ: Final = (
+    "select job.id, job.payload from json_each(?) as taken cross join holdfast_job as job on job.id = taken.value"
+)
+_FINISH: Final = job_fields.expand(
+    f"""
+insert into holdfast_ended (@ended)
+select @success(live, 'null')
+  from json_each(:ids) as done cross join holdfast_live as live on live.id = done.value
+ where live.state = 'running' and +live.owner = '{OWNER}' and live.epoch = 1"""
+)
+_LEAVE: Final = "delete from holdfast_live where id in (select value from json_each(:ids))"
 _UNFINISHED: Final = """
-select exists (select 1 from holdfast_job where due = 1)
-    or exists (select 1 from holdfast_job where due = 0)
-    or exists (select 1 from holdfast_job where due = 2)
-    or exists (select 1 from holdfast_job where owner is not null)"""
-_HISTORY: Final = f"""
-insert into holdfast_job (
-    id, task, queue, route, state, rank, not_before, payload, attempts, max_attempts, epoch, created_at, claimed_at,
-    started_at, finished_at, finished_epoch, result)
-with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows)
-select printf('%026d', n), 'nothing', 'bench', {ROUTE}, 'succeeded', :at + n, :at + n, :payload, 1, 5, 2,
-       :at + n, :at + n, :at + n, :at + n, 1, 'null'
-  from numbers"""
+select exists (select 1 from holdfast_live where due = 1)
+    or exists (select 1 from holdfast_live where due = 0)
+    or exists (select 1 from holdfast_live where due = 2)
+    or exists (select 1 from holdfast_live where owner is not null)"""
+# Jobs that ended, as Holdfast leaves them: the same for both databases.
+HISTORY: Final = {
+    "id": "id", "task": "'nothing'", "queue": "'bench'", "route": str(ROUTE), "state": "'succeeded'", "rank": "at",
+    "not_before": "at", "payload": ":payload", "attempts": "1", "epoch": "2", "created_at": "at", "claimed_at": "at",
+    "started_at": "at", "finished_at": "at", "finished_epoch": "1", "result": "'null'",
+}  # fmt: skip
+_NUMBERS: Final = """with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < :rows)
+| (select printf('%026d', n) as id, :at + n as at from numbers) as number"""
 
 
 class SqliteBench:
@@ -107,7 +116,8 @@ class SqliteBench:
         """Jobs that succeeded an hour ago."""
         at = time.time_ns() // 1000 - 3_600_000_000
         with closing(_connect(path)) as connection:
-            connection.execute(_HISTORY, {"rows": rows, "at": at, "payload": json.dumps({"n": 0, "text": PAYLOAD})})
+            for text in inserts(HISTORY, _NUMBERS, ended=True):
+                connection.execute(text, {"rows": rows, "at": at, "payload": json.dumps({"n": 0, "text": PAYLOAD})})
             connection.execute("pragma wal_checkpoint(truncate)")
 
     def analyse(self, path: str) -> None:
@@ -121,38 +131,44 @@ def _connect(path: str) -> sqlite3.Connection:
     return connection
 
 
-def _rows(count: int) -> Iterator[tuple[Any, ...]]:
+def _rows(count: int) -> Iterator[dict[str, Any]]:
     for number in itertools.islice(itertools.count(), count):
-        now = time.time_ns() // 1000
-        yield f"{number:026d}", now, now, json.dumps({"n": number, "text": PAYLOAD}), now
+        payload = json.dumps({"n": number, "text": PAYLOAD})
+        yield {"id": f"{number:026d}", "now": time.time_ns() // 1000, "payload": payload}
 
 
 def _insert_singly(connection: sqlite3.Connection, count: int) -> None:
     for row in _rows(count):
-        connection.execute(_INSERT, row)
+        connection.execute("begin immediate")
+        connection.execute(_INSERT_JOB, row)
+        connection.execute(_INSERT_LIVE, row)
+        connection.execute("commit")
 
 
 def _insert_many(connection: sqlite3.Connection, calls: int) -> None:
     rows = _rows(1_000 * calls)
     for _ in range(calls):
+        chosen = list(itertools.islice(rows, 1_000))
         connection.execute("begin immediate")
-        connection.executemany(_INSERT, itertools.islice(rows, 1_000))
+        connection.executemany(_INSERT_JOB, chosen)
+        connection.executemany(_INSERT_LIVE, chosen)
         connection.execute("commit")
 
 
 async def _drain(connection: sqlite3.Connection) -> None:
-    done: Sequence[str] = ()
+    done = "[]"
     while True:
         now = time.time_ns() // 1000
         connection.execute("begin immediate")
-        connection.executemany(_FINISH, [(now, job_id) for job_id in done])
-        taken = connection.execute(_CLAIM, (now,)).fetchall()
+        connection.execute(_FINISH, {"ids": done, "now": now})
+        connection.execute(_LEAVE, {"ids": done})
+        done = json.dumps([job_id for (job_id,) in connection.execute(_CLAIM, (now,)).fetchall()])
+        taken = connection.execute(_READ, (done,)).fetchall()
         connection.execute("commit")
         if not taken:
             return
-        for task in [asyncio.create_task(_handle(**json.loads(payload))) for _, payload in taken]:
+        for task in [asyncio.create_task(_handle(**json.loads(payload))) for (payload,) in taken]:
             await task
-        done = [job_id for job_id, _ in taken]
 
 
 async def _handle(n: int, text: str) -> None: ...

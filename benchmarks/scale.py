@@ -22,28 +22,35 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
+from holdfast.storage import job_fields
+
 from . import drains, report, stores
 from .measure import Figure
 from .raw_postgres import PostgresBench
 from .raw_sqlite import BATCH, ROUTE
 
-_SCRIPT: Final = f"""
+_SCRIPT: Final = job_fields.expand(
+    f"""
 begin;
-update holdfast_job
-   set state = 'succeeded', result = 'null', finished_at = :at, finished_epoch = epoch, epoch = epoch + 1, owner = null,
-       claim = null
- where owner = lpad(:client_id::text, 26, '0');
-with head as materialized (
-    select id from holdfast_job where due = 1 and route = {ROUTE} order by priority desc, rank, id limit {BATCH}
-       for update skip locked
+with live as (
+    delete from holdfast_live where owner = lpad(:client_id::text, 26, '0') returning *
 )
-update holdfast_job as job
-   set state = 'running', due = null, owner = lpad(:client_id::text, 26, '0'), claim = lpad(:client_id::text, 26, '0'),
-       epoch = epoch + 1, attempts = attempts + 1, claimed_at = :at, started_at = :at, reason = null
-  from head
- where job.id = head.id;
+insert into holdfast_ended (@ended) select @success(live, 'null') from live order by id;
+with head as materialized (
+    select id from holdfast_live where due = 1 and route = {ROUTE} order by priority desc, rank, id limit {BATCH}
+       for update skip locked
+), taken as (
+    update holdfast_live
+       set state = 'running', due = null, owner = lpad(:client_id::text, 26, '0'),
+           claim = lpad(:client_id::text, 26, '0'), epoch = epoch + 1, attempts = attempts + 1, claimed_at = :now,
+           started_at = :now, reason = null
+     where id = any(array(select id from head))
+    returning id
+)
+select job.id, job.payload from taken join holdfast_job as job on job.id = taken.id;
 commit;
 """
+)
 
 
 def add_command(commands: Any) -> None:
@@ -127,9 +134,9 @@ def pgbench(bench: PostgresBench, jobs: int, clients: int) -> float | None:
             bench.add_ready(connection, jobs)
         script = Path(folder) / "turn.sql"
         script.write_text(_SCRIPT, "utf-8")
-        at = str(time.time_ns() // 1000)
+        now = str(time.time_ns() // 1000)
         command = [program, "--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={clients}",
-                   f"--transactions={turns}", f"--define=at={at}", f"--file={script}", url]  # fmt: skip
+                   f"--transactions={turns}", f"--define=now={now}", f"--file={script}", url]  # fmt: skip
         start = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True, timeout=600)
         return turns * clients * BATCH / (time.perf_counter() - start)

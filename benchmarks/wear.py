@@ -1,8 +1,8 @@
 """What a million jobs leave behind on Postgres: `python -m benchmarks wear`.
 
-Each round fills the queue and drains it. Every job is a row that is updated twice, so it leaves two dead ones, and
-entries in indexes that hold only what waits or runs. Vacuum takes both away by and by; the table shows whether it
-keeps up, what the indexes of the hot path grow to, and whether the drain feels it.
+Each round fills the queue and drains it. Every job has a row in holdfast_live that is updated once and then deleted, so
+it leaves two dead ones, and entries in indexes of what waits or runs. Vacuum removes both; the table shows whether it
+keeps up, what the indexes of the hot path grow to, and whether the drain slows down.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ HEADINGS: Final = (
     "jobs so far", "drain /s", "table MB", "dead rows", "indexes MB", "hot indexes MB", "after vacuum MB",
     "autovacuums",
 )  # fmt: skip
-_HOT: Final = ("holdfast_job_ready", "holdfast_job_owned", "holdfast_job_queued")
+_HOT: Final = ("holdfast_live_ready", "holdfast_live_owned", "holdfast_live_queued")
 _SIZES: Final = """
-select pg_relation_size('holdfast_job'), pg_indexes_size('holdfast_job'),
+select pg_relation_size('holdfast_live'), pg_indexes_size('holdfast_live'),
        (select sum(pg_relation_size(name::regclass)) from unnest(%s::text[]) as name),
        n_dead_tup, autovacuum_count
-  from pg_stat_user_tables where relname = 'holdfast_job'"""
+  from pg_stat_user_tables where relname = 'holdfast_live'"""
 
 
 def add_command(commands: Any) -> None:
@@ -63,7 +63,7 @@ def measured(bench: PostgresBench, jobs: int, rounds: int) -> list[dict[str, flo
         for number in range(1, rounds + 1):
             rate = jobs / drains.refill_and_drain(bench, url, jobs)
             found.append({"jobs": number * jobs, "rate": rate, **_sizes(connection)})
-        connection.execute("vacuum holdfast_job")
+        connection.execute("vacuum holdfast_live")
         found[-1]["vacuumed"] = _sizes(connection)["hot"]
     return found
 

@@ -99,7 +99,7 @@ def _writes(app: holdfast.App) -> int:
 
 
 def _unfinished(app: holdfast.App) -> int:
-    return _ask(app, "select count(*) from holdfast_job where finished_at is null")
+    return _ask(app, "select count(*) from holdfast_any_job where finished_at is null")
 
 
 def _sweep(app: holdfast.App) -> None:

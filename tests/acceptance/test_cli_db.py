@@ -120,18 +120,16 @@ def test_verify_names_the_jobs_that_break_a_rule(
     @app.task
     def hello() -> None: ...
 
-    ids = {name: hello.options(dedupe_key=name).enqueue().id for name in ("ghost", "key", "early")}
+    ids = {name: hello.options(dedupe_key=name).enqueue().id for name in ("ghost", "lost", "early")}
     app.close()
     connection.execute(
-        f"update holdfast_job set state = 'running', due = null, owner = 'nobody' where id = '{ids['ghost']}'"
+        f"update holdfast_live set state = 'running', due = null, owner = 'nobody' where id = '{ids['ghost']}'"
     )
-    connection.execute(
-        f"update holdfast_job set state = 'failed', due = null, finished_at = 1 where id = '{ids['key']}'"
-    )
-    connection.execute(f"update holdfast_job set not_before = not_before + 3600000000 where id = '{ids['early']}'")
+    connection.execute(f"delete from holdfast_live where id = '{ids['lost']}'")
+    connection.execute(f"update holdfast_live set not_before = not_before + 3600000000 where id = '{ids['early']}'")
     assert broken_rules() == {
         "every running job's worker is registered": [ids["ghost"]],
-        "no finished job holds a dedupe key": [ids["key"]],
+        "every job is live or has ended, and not both": [ids["lost"]],
         "no job is claimable before its time": [ids["early"]],
     }
     answer = call("db", "verify")
@@ -143,8 +141,8 @@ def test_verify_names_an_index_that_is_missing(
     blank: str, connection: psycopg.Connection[tuple[object, ...]] | sqlite3.Connection
 ) -> None:
     call("db", "create")
-    connection.execute("drop index holdfast_job_later")
-    assert broken_rules() == {"the schema is whole": ["index holdfast_job_later"]}
+    connection.execute("drop index holdfast_live_later")
+    assert broken_rules() == {"the schema is whole": ["index holdfast_live_later"]}
 
 
 def test_a_schema_of_a_newer_holdfast_is_told_and_not_touched(

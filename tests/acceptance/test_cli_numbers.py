@@ -60,12 +60,14 @@ def keep_numbers(shop: holdfast.App) -> None:
 def age_everything(shop: holdfast.App, seconds: int) -> None:
     """Move what happened into the past, and what ended into one minute."""
     with holdfast_connection(shop) as run:
-        first, last = run("select min(finished_at), max(finished_at) from holdfast_job").fetchone()
+        first, last = run("select min(finished_at), max(finished_at) from holdfast_any_job").fetchone()
         micros = seconds * 1_000_000
         if (first - micros) // MINUTE < (last - micros) // MINUTE:
             micros += (last - micros) % MINUTE + 1
-        for column in ("created_at", "not_before", "claimed_at", "started_at", "finished_at"):
-            run(f"update holdfast_job set {column} = {column} - {micros}")
+        run(f"update holdfast_job set created_at = created_at - {micros}")
+        for column in ("not_before", "claimed_at", "started_at", "finished_at"):
+            run(f"update holdfast_live set {column} = {column} - {micros}")
+            run(f"update holdfast_ended set {column} = {column} - {micros}")
         run(f"update holdfast_attempt set ended_at = ended_at - {micros}, started_at = started_at - {micros}")
 
 

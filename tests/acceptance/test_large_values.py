@@ -101,7 +101,7 @@ def _ask(app: holdfast.App, text: str) -> int:
 
 
 def _unfinished(app: holdfast.App) -> int:
-    return _ask(app, "select count(*) from holdfast_job where finished_at is null")
+    return _ask(app, "select count(*) from holdfast_any_job where finished_at is null")
 
 
 def _sweep(app: holdfast.App, store_url: str) -> None:

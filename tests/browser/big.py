@@ -13,6 +13,7 @@ from holdfast.clock import SECOND, SYSTEM_CLOCK
 from holdfast.ids import first_id_of
 from holdfast.storage.ops.jobs import counting
 from holdfast.storage.port import Op
+from tools.fill_jobs import inserts
 
 from .shop import fill, shop_app
 
@@ -43,7 +44,7 @@ def multiply(app: holdfast.App, execute: Execute, load: Load) -> None:
         """insert into holdfast_attempt
                   (job_id, epoch, generation, attempt, outcome, worker, started_at, ended_at, error)
            select id, 1, 0, 1, 'exhausted', 'gone', started_at, finished_at, error
-             from holdfast_job where state = 'failed' and queue like 'shard-%'"""
+             from holdfast_any_job where state = 'failed' and queue like 'shard-%'"""
     )
     execute("drop table holdfast_seed")
     _enqueue(app)
@@ -74,25 +75,16 @@ def _copy(execute: Execute, outcome: str, which: str) -> None:
         "claimed_at": "case when job.claimed_at is not null then at + 40000 end",
         "started_at": "case when job.claimed_at is not null then at + 40000 end",
         "finished_at": "at + 90000 + n % 1000 * 1000",
-        "linked": "0",
+        "finished_epoch": "job.finished_epoch",
     }
     template = (
-        f"select min(id) from holdfast_job where state = '{outcome}' and flow is null and queue not like 'shard-%'"
+        f"select min(id) from holdfast_any_job where state = '{outcome}' and flow is null and queue not like 'shard-%'"
     )
-    columns = _COLUMNS.split()
-    values = ", ".join(new.get(column, f"job.{column}") for column in columns)
-    execute(
-        f"insert into holdfast_job ({', '.join(columns)}) "
-        f"select {values} from holdfast_seed seed, holdfast_job job where job.id = ({template}) and {which} order by n"
-    )
-
-
-_COLUMNS: Final = """
-id task queue route tenant state due priority rank not_before reason lane payload tags trace attempts max_attempts retry
-timeout deadline generation epoch owner claim claimed_at suspect alone crashes cancel_at cancel_reason dedupe_scope
-dedupe_key dedupe_until dedupe_held created_at started_at finished_at finished_epoch error result limits holds flow
-member linked inputs
-"""
+    copied = ("route", "reason", "state", "payload", "max_attempts", "attempts", "epoch", "error", "result")
+    columns = {name: f"job.{name}" for name in copied} | new
+    source = f"holdfast_seed as seed, holdfast_any_job as job where job.id = ({template}) and {which} order by n"
+    for text in inserts(columns, source, ended=True):
+        execute(text)
 
 
 def _enqueue(app: holdfast.App) -> None:

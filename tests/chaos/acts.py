@@ -207,7 +207,7 @@ async def sweep(tx: Tx, path: Path) -> None:
 
 
 Owners = dict[str, tuple[str, int]]
-RUNNING = Statement("running", *["select id, owner, epoch from holdfast_job where state = 'running'"] * 2)
+RUNNING = Statement("running", *["select id, owner, epoch from holdfast_any_job where state = 'running'"] * 2)
 
 
 async def broken(tx: Tx, path: Path) -> str | None:

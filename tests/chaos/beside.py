@@ -22,7 +22,7 @@ from .model.state import COLUMNS
 from .model.state import Worker as ModelWorker
 
 LIMIT = 10
-_JOBS = Statement("jobs", *[f"select {COLUMNS} from holdfast_job order by id"] * 2)
+_JOBS = Statement("jobs", *[f"select {COLUMNS} from holdfast_any_job order by id"] * 2)
 _SET_ASIDE = "coalesce((select sum(amount) from holdfast_reservation), 0)"
 _LINES = Statement("lines", *[f"select spent, hard_breaches, {_SET_ASIDE} from holdfast_budget_line"] * 2)
 _FLOWS = Statement("flows", *["select id, outcome from holdfast_flow order by id"] * 2)

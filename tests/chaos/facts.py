@@ -23,10 +23,12 @@ Record = Any
 _COLUMNS = Statement(
     "columns",
     """select m.name, c.name from sqlite_master as m, pragma_table_info(m.name) as c
-        where m.type = 'table' and m.name like 'holdfast\\_%' escape '\\' order by m.name, c.cid""",
+        where m.name like 'holdfast\\_%' escape '\\' and (m.type = 'table' or m.name = 'holdfast_any_job')
+        order by m.name, c.cid""",
     """select table_name::text, column_name::text from information_schema.columns
         where table_schema = current_schema() and table_name like 'holdfast\\_%'
-          and table_name in (select tablename from pg_tables where schemaname = current_schema())
+          and (table_name = 'holdfast_any_job'
+               or table_name in (select tablename from pg_tables where schemaname = current_schema()))
         order by table_name, ordinal_position""",
 )
 # Figures that no promise speaks of, and secrets.
@@ -53,7 +55,8 @@ class Facts:
 
     @cached_property
     def jobs(self) -> dict[str, Record]:
-        return {job.id: job for job in self.of("job")}
+        """Those that are live or have ended; the store's own check tells of any other."""
+        return {job.id: job for job in self.of("any_job") if job.state is not None}
 
     @cached_property
     def attempts(self) -> dict[str, list[Record]]:

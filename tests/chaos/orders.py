@@ -23,10 +23,12 @@ from tests.conformance.world import claim_request, worker_spec
 from .acts import Act, Actor, Path, Scene, attempt, broken, sweep
 
 _OPEN = Statement("open", *["update holdfast_queue set state = 'active'"] * 2)
-_SUSPENDED = Statement("suspended", *["select id from holdfast_job where state = 'suspended' order by id"] * 2)
+_SUSPENDED = Statement("suspended", *["select id from holdfast_any_job where state = 'suspended' order by id"] * 2)
 START = 1_700_000_000_000_000
 _TABLES = (
     "job",
+    "live",
+    "ended",
     "worker",
     "lane",
     "attempt",
@@ -129,7 +131,7 @@ def heal(walk: Walk, path: Path) -> list[tuple[str, ...]]:
     for _ in range(6):
         path.now += 3_600_000_000
         step(drain(walk._tx(path)))
-    live = "select id, state, reason, due from holdfast_job where finished_at is null"
+    live = "select id, state, reason, due from holdfast_any_job where finished_at is null"
     rows = walk.database.execute(live).fetchall()
     return [*(row for row in rows if not waits_for_people(row)), *step(overslept(walk._tx(path)))]
 

@@ -23,7 +23,7 @@ from .acts import Act, Actor, Path, Scene, broken
 from .orders import drain, overslept, waits_for_people
 
 TRIES = 8
-_LIVE = "select id, state, reason, due from holdfast_job where finished_at is null"
+_LIVE = "select id, state, reason, due from holdfast_any_job where finished_at is null"
 
 
 @dataclass

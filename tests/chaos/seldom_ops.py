@@ -13,6 +13,7 @@ from holdfast.model.signals import Condition, Wait
 from holdfast.storage.ops import remote  # fmt: skip
 from holdfast.storage.ops.flows import dependency_resolution, edges, flow_control  # fmt: skip
 from holdfast.storage.ops.jobs import actions, counting, finishing  # fmt: skip
+from holdfast.storage.ops.routing import grants  # fmt: skip
 from holdfast.storage.ops.schedules import firing, schedules  # fmt: skip
 from holdfast.storage.ops.signals import keys, suspension, waitpoints, waking  # fmt: skip
 from holdfast.storage.ops.webhooks import endpoints  # fmt: skip
@@ -102,11 +103,18 @@ def _admit_again(s: Stage) -> None:
     s.app.quotas.admit("calls", "me")
 
 
+def _outlive_a_job(s: Stage) -> None:
+    """A grant expires after its job has ended."""
+    s.app.jobs.cancel(s.jobs["granted"])
+    s.wait_until(DAY)
+    s.run(grants.expire_grants)
+
+
 def _long_history(s: Stage) -> None:
     """It has run so often that its first runs are forgotten."""
     late = 65
     mine: dict[str, Any] = {"id": s.jobs["mine"], "late": late}
-    s.world.sql("update holdfast_job set epoch = :late where id = :id and state = 'running' and epoch < :late", **mine)
+    s.world.sql("update holdfast_live set epoch = :late where id = :id and state = 'running' and epoch < :late", **mine)
     s.run(finishing.finish, "mine", [Finish(s.jobs["mine"], late, Retry(SECOND, ERROR))])
 
 
@@ -128,6 +136,7 @@ SELDOM: dict[str, Call] = {
     "describe a waitpoint": _describe_waitpoint,
     "wake too early": _wake_too_early,
     "admit again": _admit_again,
+    "expire the grant of an ended job": _outlive_a_job,
     "forget early runs": _long_history,
     "name a store": _name_a_store,
     "note a webhook's success": lambda s: s.run(endpoints.succeeded, s.things["endpoint"]),

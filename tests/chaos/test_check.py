@@ -12,14 +12,14 @@ from .grounds import SqliteGround
 from .ledger import Line, append, parsed, read
 
 DAMAGE = {
-    "update holdfast_job set attempts = attempts + 1 where id = :failed": "I5",
-    "update holdfast_job set attempts = 9 where id = :ready": "verify",
+    "update holdfast_ended set attempts = attempts + 1 where id = :failed": "I5",
+    "update holdfast_live set attempts = 9 where id = :ready": "verify",
     "insert into holdfast_attempt (job_id, epoch, generation, attempt, outcome, ended_at)"
-    " select id, finished_epoch, 0, 1, 'failed', 1 from holdfast_job where id = :done": "I3",
-    "update holdfast_job set finished_epoch = null where id = :done": "verify",
-    "update holdfast_job set claim = null where id = :mine": "I7",
-    "update holdfast_job set cancel_at = 1 where id = :ready": "verify",
-    "update holdfast_job set started_at = 1 where member is not null and state = 'blocked'": "I11",
+    " select id, finished_epoch, 0, 1, 'failed', 1 from holdfast_any_job where id = :done": "I3",
+    "update holdfast_ended set finished_epoch = null where id = :done": "verify",
+    "update holdfast_live set claim = null where id = :mine": "I7",
+    "update holdfast_live set cancel_at = 1 where id = :ready": "verify",
+    "update holdfast_live set started_at = 1 where flow is not null and state = 'blocked'": "I11",
     "update holdfast_step set epoch = 99 where job_id = :done": "I14",
     "update holdfast_budget_line set spent = 2000000000": "I15",
     "update holdfast_lane set running = running + 1": "verify",
@@ -34,12 +34,21 @@ DAMAGE = {
     " where job_id = :done and best_effort = 0 and seq = 1": "I13",
     "delete from holdfast_event": "I16",
     "delete from holdfast_join": "verify",
-    "update holdfast_job set dedupe_held = null where id = :keyed": "verify",
+    "update holdfast_live set dedupe_held = null where id = :keyed": "verify",
     "delete from holdfast_worker where id = 'lost'": "verify",
     "update holdfast_flow set live = live + 1": "verify",
     "insert into holdfast_cron_tick (tenant, schedule, tick, job_id) values ('', 'a', 1, 'x'), ('', 'a', 2, 'x')": (
         "verify"
     ),
+    "delete from holdfast_live where id = :ready": "verify",
+    "delete from holdfast_ended where id = :done": "verify",
+    "insert into holdfast_live (id, task, queue, tenant, route, state, due, priority, rank, not_before)"
+    " select id, task, queue, tenant, route, 'ready', 1, priority, rank, not_before from holdfast_ended"
+    " where id = :done": "verify",
+    "insert into holdfast_ended select 'nobody' as id, task, queue, tenant, route, state, priority, rank, not_before,"
+    " reason, attempts, past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at,"
+    " cancel_reason, deadline, finished_at, finished_epoch, error, result, holds, linked from holdfast_ended"
+    " where id = :done": "verify",
 }
 
 
@@ -89,7 +98,7 @@ def test_what_the_ledger_contradicts_is_found(ground: SqliteGround, text: str) -
 def test_the_first_violation_is_told_with_the_history_of_its_job(ground: SqliteGround) -> None:
     stage = ground.fresh()
     job_id = stage.jobs["failed"]
-    stage.world.sql("update holdfast_job set attempts = 7 where id = :id", id=job_id)
+    stage.world.sql("update holdfast_ended set attempts = 7 where id = :id", id=job_id)
     facts = replace(ground.facts(), ledger=(Line("S", job_id, 1),))
     told = report(facts, check(facts), "a hint")
     assert "7 attempts" in told and "a hint" in told

@@ -92,8 +92,9 @@ def test_every_statement_that_writes_is_broken_somewhere() -> None:
             reached |= {_normal(point) for point in script.points}
     finally:
         ground.close()
-    writes = {one.name: _normal(one.sqlite) for one in sql if re.match("insert|update|delete", one.sqlite)}
-    missing = {name for name, text in writes.items() if text not in reached}
+    parts = [(part.name, part.sqlite) for one in sql for part in (one, one.then) if part is not None]
+    writes = [(name, _normal(text)) for name, text in parts if re.match("insert|update|delete", text)]
+    missing = {name for name, text in writes if text not in reached}
     assert (sorted(missing - NOT_BROKEN), sorted(NOT_BROKEN - missing)) == ([], [])
 
 

@@ -126,7 +126,7 @@ def test_a_reservation_whose_job_ended_by_other_hands_counts_no_more_and_is_swep
     job = running(world)
     reserve(world, job, "team", tokens=900)
     # As a worker of an older version would.
-    world.sql("update holdfast_job set epoch = epoch + 2 where id = :id", id=job.id)
+    world.sql("update holdfast_live set epoch = epoch + 2 where id = :id", id=job.id)
     assert line(world, "team").reserved == 0
     assert reserve(world, running(world), "team", tokens=1000) is None
     assert world.sql("select count(*) from holdfast_reservation") == [(1,)]
@@ -279,7 +279,7 @@ def test_a_claim_blocks_what_the_budget_has_no_room_for_and_takes_the_rest(world
     blocked = world.job(ids[2])
     assert (blocked.state, blocked.reason, blocked.attempts) == ("blocked", "budget_exhausted", 0)
     assert blocked.started_at is None
-    assert len(world.sql("select id from holdfast_job where dedupe_held is not null")) == 2
+    assert len(world.sql("select id from holdfast_any_job where dedupe_held is not null")) == 2
     assert (get(world, "team").blocked, line(world, "team").hard_breaches) == (2, 2)
     assert world.claim(owner) == [], "it is not claimed again before there is room"
     world.run(budgets.raise_limits, "", "team", micro(tokens=200))

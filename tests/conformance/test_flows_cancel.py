@@ -233,7 +233,7 @@ def test_a_cancel_that_an_ended_flow_still_carries_is_dropped_when_it_goes_on(ea
 def test_a_member_that_was_cancelled_without_a_reason_counts_against_its_flow(each_store: World) -> None:
     flow = create(each_store, {"a": (), "b": ()})
     each_store.run(actions.cancel, flow.ids["a"])
-    each_store.sql("update holdfast_job set reason = null where id = :id", id=flow.ids["a"])
+    each_store.sql("update holdfast_live set reason = null where id = :id", id=flow.ids["a"])
     flow.end("b")
     assert flow.record().state is FlowState.FAILED
 

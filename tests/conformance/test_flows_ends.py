@@ -43,7 +43,7 @@ def cancel(world: World, flow: Flow) -> None:
 def cancel_while_suspended(world: World, flow: Flow) -> None:
     flow.take("a")
     world.sql(
-        "update holdfast_job set state = 'suspended', owner = null, claim = null, epoch = epoch + 1 where id = :id",
+        "update holdfast_live set state = 'suspended', owner = null, claim = null, epoch = epoch + 1 where id = :id",
         id=flow.ids["a"],
     )
     world.run(actions.cancel, flow.ids["a"])
@@ -64,7 +64,7 @@ def cancel_in_bulk_by_force(world: World, flow: Flow) -> None:
 
 
 def expire(world: World, flow: Flow) -> None:
-    world.sql("update holdfast_job set deadline = :now where id = :id", id=flow.ids["a"])
+    world.sql("update holdfast_live set deadline = :now where id = :id", id=flow.ids["a"])
     world.run(finishing.expire_jobs)
 
 
@@ -105,7 +105,7 @@ def be_deleted_by_an_older_version(world: World, flow: Flow) -> None:
 
 def be_cancelled_by_an_older_version(world: World, flow: Flow) -> None:
     world.sql(
-        "update holdfast_job set state = 'cancelled', due = null, epoch = epoch + 1, dedupe_held = null,"
+        "update holdfast_live set state = 'cancelled', due = null, epoch = epoch + 1, dedupe_held = null,"
         " finished_at = :now where id = :id",
         id=flow.ids["a"],
     )

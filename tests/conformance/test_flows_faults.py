@@ -101,7 +101,7 @@ def force_cancel(world: World, flow: Flow) -> None:
 
 
 def expire(world: World, flow: Flow) -> None:
-    world.sql("update holdfast_job set deadline = :now where id in (:a, :b)", a=flow.ids["a"], b=flow.ids["all"])
+    world.sql("update holdfast_live set deadline = :now where id in (:a, :b)", a=flow.ids["a"], b=flow.ids["all"])
     survive(world, finishing.expire_jobs)
 
 

@@ -12,7 +12,7 @@ from holdfast.model.outcomes import Done
 from holdfast.rules.lifecycle import MAX_GENERATION
 from holdfast.storage.ops.audit import list_audit
 from holdfast.storage.ops.flows import flows
-from holdfast.storage.ops.jobs import actions, retention
+from holdfast.storage.ops.jobs import actions, retention, retrying
 
 from .flow_kit import BROKE, Flow, all_of, any_of, check, create, drain, names, quorum
 from .world import World, spec
@@ -127,7 +127,7 @@ def test_members_that_were_replayed_too_often_stay_as_they_are(each_store: World
     flow.end("a", BROKE)
     flow.end("b", BROKE)
     drain(each_store)
-    each_store.sql("update holdfast_job set generation = :n where id = :id", n=MAX_GENERATION, id=flow.ids["a"])
+    each_store.sql("update holdfast_ended set generation = :n where id = :id", n=MAX_GENERATION, id=flow.ids["a"])
     retried = retry(flow)
     drain(each_store)
     assert "b" in retried
@@ -268,20 +268,16 @@ def test_a_bulk_retry_of_members_puts_them_back_where_they_belong(each_store: Wo
     check(each_store)
 
 
-def test_a_replay_by_an_older_version_reopens_the_flow_soon(each_store: World) -> None:
+def test_a_retry_that_is_not_resolved_at_once_reopens_the_flow_soon(each_store: World) -> None:
     world, flow = each_store, create(each_store, {"a": (), "b": ("a",)})
     flow.end("a", BROKE)
     drain(world)
-    old = (
-        "update holdfast_job set state = 'ready', due = 1, reason = 'replay', generation = generation + 1,"
-        " epoch = epoch + 1, finished_at = null where id = :id"
-    )
-    world.sql(old, id=flow.ids["b"])
+    world.run(retrying.revive, {flow.ids["b"]: None})
     check(world)
     drain(world)
     assert (flow.state("b"), flow.record().live) == ("blocked", 1)
     # Replayed and ended again before anybody has looked: the flow's count stays.
-    world.sql(old, id=flow.ids["a"])
+    world.run(retrying.revive, {flow.ids["a"]: None})
     flow.end("a")
     check(world)
     drain(world)

@@ -42,7 +42,7 @@ def test_a_dry_run_foretells_what_is_done_and_changes_nothing(
     expected = world.run(actions.expect, [placed.id], ORDERS[action])
     assert world.row(placed.id) == before
     assert apply(world, [placed.id], ORDERS[action]) == expected
-    rows = world.sql("select * from holdfast_job where id = :id", id=placed.id)
+    rows = world.sql("select * from holdfast_any_job where id = :id", id=placed.id)
     assert (rows == [before]) == (not expected[placed.id].changes)
 
 
@@ -82,7 +82,7 @@ def test_a_requeue_against_a_live_twin_is_no_error(world: World) -> None:
 
 def test_what_was_retried_too_often_is_left_alone(world: World) -> None:
     placed = world.place(JobState.FAILED)
-    world.sql("update holdfast_job set generation = :n where id = :id", n=MAX_GENERATION, id=placed.id)
+    world.sql("update holdfast_ended set generation = :n where id = :id", n=MAX_GENERATION, id=placed.id)
     assert apply(world, [placed.id], Order(Action.RETRY)) == {placed.id: ActionResult.NOT_ALLOWED}
 
 

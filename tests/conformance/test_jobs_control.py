@@ -249,7 +249,9 @@ def test_a_reschedule_to_the_same_time_changes_nothing(world: World) -> None:
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.READY])
 def test_only_a_job_that_waits_for_its_time_can_be_rescheduled(each_store: World, state: JobState) -> None:
     placed = each_store.place(state)
-    each_store.sql("update holdfast_job set reason = 'dependencies' where id = :id and state = 'blocked'", id=placed.id)
+    each_store.sql(
+        "update holdfast_live set reason = 'dependencies' where id = :id and state = 'blocked'", id=placed.id
+    )
     row = each_store.row(placed.id)
     with pytest.raises(IllegalMove, match="only a ready or held job"):
         reschedule(each_store, placed.id, delay=SECOND)

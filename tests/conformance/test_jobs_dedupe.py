@@ -269,7 +269,7 @@ def test_a_job_whose_handler_never_began_has_not_started_and_keeps_its_key(world
         assert world.job(winner).started_at is None
         again = world.enqueue(spec(key="k", payload="2", until="start", on_duplicate="replace"))
         assert again == [Enqueued(winner, created=False)]
-        world.sql("update holdfast_job set state = 'ready', due = 1, route = :route", route=Route("default").number)
+        world.sql("update holdfast_live set state = 'ready', due = 1, route = :route", route=Route("default").number)
         world.clock.advance(1)
     job = world.take(owner)
     world.finish(owner, job, Released("shutdown"))

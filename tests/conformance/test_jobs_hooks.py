@@ -27,7 +27,7 @@ ALL = hooks("success", "failure", "end")
 
 
 def enqueued(world: World) -> list[tuple[str, dict[str, Any]]]:
-    rows = world.sql("select task, payload from holdfast_job where queue = 'hooks' order by task")
+    rows = world.sql("select task, payload from holdfast_any_job where queue = 'hooks' order by task")
     return [(task, json.loads(payload)) for task, payload in rows]
 
 

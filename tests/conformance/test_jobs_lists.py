@@ -18,6 +18,7 @@ from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Failed, Retry
 from holdfast.storage.ops.jobs import actions, counting, finding, queries
 from holdfast.storage.statements import Statement, sql
+from tools import fill_jobs
 
 from .world import ERROR, World, spec
 
@@ -27,26 +28,26 @@ FILTERS: list[dict[str, Any]] = [
 ]
 # Statements with the index that they read instead of the table.
 INDEXES = {
-    "find_any": "holdfast_job_",
-    "find_ready": "holdfast_job_queued",
-    "find_later": "holdfast_job_later",
-    "ready_queues": "holdfast_job_queued",
-    "find_running": "holdfast_job_owned",
-    "find_waiting": "holdfast_job_waiting",
-    "find_unsuccessful": "holdfast_job_unsuccessful",
-    "find_ended": "holdfast_job_history",
+    "find_any": "holdfast_ended_",
+    "find_ready": "holdfast_live_queued",
+    "find_later": "holdfast_live_later",
+    "ready_queues": "holdfast_live_queued",
+    "find_running": "holdfast_live_owned",
+    "find_waiting": "holdfast_live_waiting",
+    "find_unsuccessful": "holdfast_ended_unsuccessful",
+    "find_ended": "holdfast_ended_task",
     "find_of_flow": "holdfast_job_member",
-    "find_by_id": "holdfast_job_",
+    "find_by_id": "holdfast_ended_",
     "narrow_ids": "holdfast_job_1|holdfast_job_pkey",
-    "queued_by_queue": "holdfast_job_queued",
-    "running_by_queue": "holdfast_job_owned",
-    "waiting_by_queue": "holdfast_job_waiting",
+    "queued_by_queue": "holdfast_live_queued",
+    "running_by_queue": "holdfast_live_owned",
+    "waiting_by_queue": "holdfast_live_waiting",
     # Where the state is known and rare, a server may read all that are in it.
-    "find_by_end": "holdfast_job_ended|holdfast_job_failed",
-    "ended_beyond": "holdfast_job_ended",
-    "ended_since": "holdfast_job_ended",
-    "page_of_ended": "holdfast_job_ended",
-    "lock_prunable": "holdfast_job_1|holdfast_job_pkey",
+    "find_by_end": "holdfast_ended_time|holdfast_ended_unsuccessful",
+    "ended_beyond": "holdfast_ended_time",
+    "ended_since": "holdfast_ended_time",
+    "page_of_ended": "holdfast_ended_time",
+    "lock_prunable": "holdfast_ended_1|holdfast_ended_pkey",
     "delete_jobs_of": "holdfast_job_1|holdfast_job_pkey",
     "expired_windows": "holdfast_dedupe_expiry",
     "prune_audit": "holdfast_audit_at",
@@ -64,15 +65,22 @@ def found(world: World, **wanted: Any) -> list[str]:
     return world.run(finding.find_ids, JobFilter(**wanted), before=None, n=1000)
 
 
+def move(world: World, queue: str, id: str | None = None) -> None:
+    for place in ("live", "ended"):
+        world.sql(f"update holdfast_{place} set queue = :queue where id = coalesce(:id, id)", queue=queue, id=id)
+
+
 def test_every_combination_of_filters_finds_what_a_look_at_every_row_finds(each_store: World) -> None:
     world = each_store
     for state in JobState:
         for queue, task in (("a", "x"), ("b", "x"), ("a", "y")):
             placed = world.place(state, task=task)
-            world.sql("update holdfast_job set queue = :queue where id = :id", queue=queue, id=placed.id)
+            move(world, queue, placed.id)
     for wanted in FILTERS:
         where = " and ".join([f"{name} = :{name}" for name in wanted] or ["1 = 1"])
-        expected = [id for (id,) in world.sql(f"select id from holdfast_job where {where} order by id desc", **wanted)]
+        expected = [
+            id for (id,) in world.sql(f"select id from holdfast_any_job where {where} order by id desc", **wanted)
+        ]
         assert found(world, **wanted) == expected, wanted
         page = world.run(queries.list_jobs, JobFilter(**wanted, limit=2))
         assert [job.id for job in page] == expected[:2], wanted
@@ -98,7 +106,7 @@ def test_tags_texts_priorities_and_attempts_narrow_too(each_store: World) -> Non
     plain = world.add(payload='{"n": 1}')
     marked = world.add(payload='{"name": "Ada"}', tags='["blue", "b"]', priority=7)
     broken = world.place(JobState.FAILED).id
-    world.sql("update holdfast_job set error = :error where id = :id", error='{"type": "Ada"}', id=broken)
+    world.sql("update holdfast_ended set error = :error where id = :id", error='{"type": "Ada"}', id=broken)
     assert found(world, tag="blue") == found(world, tag="b", priority=7) == found(world, priority=7) == [marked]
     assert found(world, tag="blu") == found(world, text="ada") == found(world, priority=8) == []
     assert found(world, text="Ada") == [broken, marked]
@@ -267,14 +275,14 @@ def test_many_finished_jobs_are_estimated_and_said_to_be(world: World, monkeypat
     monkeypatch.setattr(counting, "FEW", 2)
     for _ in range(3):
         world.place(JobState.SUCCEEDED)
-    world.sql("update holdfast_job set queue = 'q'")
+    move(world, "q")
     assert world.run(counting.count_jobs) == [Count("q", "succeeded", 3)]
     world.run(counting.write_tallies, world.run(counting.measure, afresh=True))
     assert world.run(counting.count_jobs) == [Count("q", "succeeded", 3, estimated=True)]
     world.clock.advance(1)
     world.place(JobState.FAILED)
     world.add(queue="q")
-    world.sql("update holdfast_job set queue = 'q'")
+    move(world, "q")
     counts = [Count("q", "failed", 1, True), Count("q", "ready", 1), Count("q", "succeeded", 3, True)]
     assert world.run(counting.count_jobs) == counts
     world.run(counting.write_tallies, world.run(counting.measure, afresh=False))
@@ -289,17 +297,17 @@ def test_many_finished_jobs_are_estimated_and_said_to_be(world: World, monkeypat
 @pytest.fixture(scope="module")
 def crowd_on_postgres(ground: Any) -> World:
     world: World = ground.open("postgres")
-    world.sql(
-        """insert into holdfast_job (id, task, queue, route, state, reason, rank, not_before, payload, max_attempts,
-                                     created_at, finished_at)
-           select lpad(i::text, 26, '0'), 't' || i % 5, 'q' || i % 3, 1,
-                  case when i % 50 = 0 then 'failed' else 'succeeded' end, null, 0, 0, '{}', 5, 0, 1700000000000000 + i
-             from generate_series(1, 100000) as i returning 0"""
-    )
+    columns = {
+        "id": "lpad(i::text, 26, '0')", "task": "'t' || i % 5", "queue": "'q' || i % 3", "route": "1",
+        "state": "case when i % 50 = 0 then 'failed' else 'succeeded' end", "rank": "0", "not_before": "0",
+        "created_at": "0", "finished_at": "1700000000000000 + i",
+    }  # fmt: skip
+    for text in fill_jobs.inserts(columns, "generate_series(1, 100000) as i", ended=True):
+        world.sql(f"{text} returning 0")
     world.enqueue(*(spec(id=id, queue="q1") for id in ids.many(300)))
     with closing(world.connect()) as connection:
         connection.autocommit = True
-        connection.execute("vacuum analyze holdfast_job")
+        connection.execute("vacuum analyze holdfast_job, holdfast_live, holdfast_ended")
     return world
 
 
@@ -320,8 +328,9 @@ def test_on_postgres_no_list_count_or_purge_reads_the_whole_table(
             rows = connection.execute(f"explain execute it({values})" if values else "explain execute it").fetchall()
             connection.execute("deallocate it")
             plan = "\n".join(row[0] for row in rows)
-            assert not re.search(r"Seq Scan on holdfast_job\b", plan), plan
-            if name.split("_")[0] not in ("expired", "prune", "list", "running", "waiting"):  # empty tables are scanned
+            assert not re.search(r"Seq Scan on holdfast_(job|ended)\b", plan), plan
+            # Small tables are scanned.
+            if name.split("_")[0] not in ("expired", "prune", "list", "queued", "running", "waiting"):
                 assert re.search(index, plan), plan
         connection.rollback()
 
@@ -335,7 +344,8 @@ def test_on_sqlite_no_list_count_or_purge_reads_the_whole_table(on_sqlite: World
         values = {parameter: given.get(parameter) for parameter in parameters}
         plan = "\n".join(row[3] for row in connection.execute(f"explain query plan {statement.sqlite}", values))
     assert re.search(index, plan), plan
-    assert not re.search(r"SCAN (holdfast_job|job|found)\b(?! USING (COVERING )?INDEX holdfast_job_)", plan), plan
+    scan = r"SCAN (holdfast_(job|live|ended)|job|live|ended|found)\b(?! USING (COVERING )?INDEX holdfast_(live|ended)_)"
+    assert not re.search(scan, plan), plan
 
 
 def _literal(value: object) -> str:

@@ -149,8 +149,8 @@ def test_replaying_what_does_not_exist_is_not_found(world: World) -> None:
 def test_a_finished_job_changes_its_state_by_nothing_but_replay(each_store: World) -> None:
     """The schema itself refuses what no operation should try."""
     job_id = each_store.place(JobState.SUCCEEDED).id
-    with pytest.raises(Exception, match="changes only by replay"):
-        each_store.sql("update holdfast_job set state = 'failed' where id = :id", id=job_id)
+    with pytest.raises(Exception, match="changes only by a retry"):
+        each_store.sql("update holdfast_ended set state = 'failed' where id = :id", id=job_id)
     assert each_store.job(job_id).state is JobState.SUCCEEDED
 
 

@@ -160,20 +160,23 @@ def as_it_is(world: World, placed: Placed) -> None:
 
 
 def due_later(world: World, placed: Placed) -> None:
-    world.sql("update holdfast_job set due = 0, not_before = :now + 9 where id = :id and due = 1", id=placed.id)
+    world.sql("update holdfast_live set due = 0, not_before = :now + 9 where id = :id and due = 1", id=placed.id)
 
 
 def past_its_deadline(world: World, placed: Placed) -> None:
-    world.sql("update holdfast_job set deadline = :now where id = :id", id=placed.id)
+    world.sql("update holdfast_live set deadline = :now where id = :id", id=placed.id)
 
 
 def unknown_to_all(world: World, placed: Placed) -> None:
     past_its_deadline(world, placed)
-    world.sql("update holdfast_job set reason = 'no_handler' where id = :id", id=placed.id)
+    world.sql("update holdfast_live set reason = 'no_handler' where id = :id", id=placed.id)
 
 
 def out_of_attempts(world: World, placed: Placed) -> None:
-    world.sql("update holdfast_job set attempts = max_attempts where id = :id", id=placed.id)
+    world.sql(
+        "update holdfast_live set attempts = (select max_attempts from holdfast_job where id = :id) where id = :id",
+        id=placed.id,
+    )
 
 
 def asked_to_stop(world: World, placed: Placed) -> None:
@@ -183,11 +186,11 @@ def asked_to_stop(world: World, placed: Placed) -> None:
 
 
 def held_by_an_operator(world: World, placed: Placed) -> None:
-    world.sql("update holdfast_job set reason = 'operator' where id = :id and state = 'blocked'", id=placed.id)
+    world.sql("update holdfast_live set reason = 'operator' where id = :id and state = 'blocked'", id=placed.id)
 
 
 def waits_for_others(world: World, placed: Placed) -> None:
-    world.sql("update holdfast_job set reason = 'dependencies' where id = :id and state = 'blocked'", id=placed.id)
+    world.sql("update holdfast_live set reason = 'dependencies' where id = :id and state = 'blocked'", id=placed.id)
 
 
 def was_sent_what_it_wants(world: World, placed: Placed) -> None:
@@ -210,16 +213,17 @@ def waited_in_vain(on_timeout: str) -> Act:
 def failed_once_and_holds_a_key(world: World, placed: Placed) -> None:
     """As a job has it that may be superseded, as long as it has not ended."""
     world.sql(
-        "update holdfast_job set reason = 'retry', attempts = 1, dedupe_key = :key, dedupe_until = 'failure',"
-        " dedupe_held = :held where id = :id and finished_at is null",
-        key=placed.id, held=enqueue.held_key(twin_of(placed)), id=placed.id,
+        "update holdfast_live set reason = 'retry', attempts = 1, dedupe_held = :held where id = :id",
+        held=enqueue.held_key(twin_of(placed)), id=placed.id,
     )  # fmt: skip
+    world.sql("update holdfast_job set dedupe_key = id, dedupe_until = 'failure' where id = :id", id=placed.id)
 
 
 def depends_on_what_failed(world: World, placed: Placed) -> None:
     """An upstream is replayed with it: it waits for that one again."""
     upstream = world.add(queue=placed.queue)
-    world.sql("update holdfast_job set linked = 1 where id = :id", id=placed.id)
+    for place in ("live", "ended"):
+        world.sql(f"update holdfast_{place} set linked = 1 where id = :id", id=placed.id)
     world.run(edges.insert_edges, [Edge(upstream, placed.id)])
     world.run(edges.insert_joins, {placed.id: Join()}, {placed.id: 1})
     world.run(dependency_resolution.resolve, [placed.id])

@@ -296,7 +296,7 @@ def test_two_workers_that_claim_at_once_make_one_trial(on_postgres: World) -> No
     with open_transaction(world) as within:
         assert len(within(take(me))) == 1
         assert world.store.write(take(other)) == []
-    assert len(world.sql("select id from holdfast_job where state = 'running'")) == 1
+    assert len(world.sql("select id from holdfast_any_job where state = 'running'")) == 1
 
 
 def test_a_breaker_and_a_key_hold_together(world: World) -> None:
@@ -327,7 +327,7 @@ def test_many_jobs_that_waited_are_let_go_by_the_claims_that_follow(each_store: 
     me = opened(world, failures=1)
     for _ in range(1_500):
         world.add(**shielded())
-    while claim(world, me, 1_000) or world.sql("select 1 from holdfast_job where due = 1 limit 1"):
+    while claim(world, me, 1_000) or world.sql("select 1 from holdfast_any_job where due = 1 limit 1"):
         pass
     world.run(breakers.reset, "stripe")
     got = sum(len(claim(world, me, 1_000)) for _ in range(3))
@@ -399,11 +399,11 @@ def test_what_workers_ask_about_breakers_does_not_read_the_table_of_jobs(each_st
         world.run(breakers.ensure, f"b{n}", 3, SECOND, origin="code")
     if world.backend == "postgres":
         # An autovacuum may have come by while other tests had emptied the table.
-        world.sql("update pg_class set reltuples = -1, relpages = 0 where relname like 'holdfast_job%'")
+        world.sql("update pg_class set reltuples = -1, relpages = 0 where relname like 'holdfast_live%'")
     if analyzed and world.backend == "postgres":
-        world.sql("analyze holdfast_job")
+        world.sql("analyze holdfast_live")
         world.sql("analyze holdfast_breaker")
     for statement in (sql.get_breaker, sql.get_breakers, sql.list_breakers, sql.restless_breakers):
         for plan in plans(world, statement, {"scope": "b1", "scopes": '["b1", "b2"]'}):
             assert not FULL_SCAN.search(plan), f"{statement.name}:\n{plan}"
-            assert "holdfast_job_parked" in plan, f"{statement.name}:\n{plan}"
+            assert "holdfast_live_parked" in plan, f"{statement.name}:\n{plan}"

@@ -91,7 +91,7 @@ def test_an_admission_of_a_run_that_ended_by_other_hands_does_not_drift(each_sto
     make(world, concurrency=1)
     first, second = running(world), running(world)
     enter(world, first)
-    world.sql("update holdfast_job set epoch = epoch + 2 where id = :id", id=first.id)
+    world.sql("update holdfast_live set epoch = epoch + 2 where id = :id", id=first.id)
     assert world.read(quotas.get, "", "api").active == 0
     assert enter(world, second) is None
 
@@ -181,7 +181,7 @@ def test_jobs_parked_behind_a_quota_whose_runs_ended_by_other_hands_are_found(ea
     make(world, concurrency=1)
     owner, ids = world.worker("w"), waiting(world, 2)
     (job,) = world.claim(owner)
-    world.sql("update holdfast_job set epoch = epoch + 2 where id = :id", id=job.id)
+    world.sql("update holdfast_live set epoch = epoch + 2 where id = :id", id=job.id)
     assert world.run(lanes.unpark_stalled) == 1
     assert [job.id for job in world.claim(owner)] == ids[1:]
 

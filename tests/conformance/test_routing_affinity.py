@@ -142,7 +142,7 @@ def test_a_place_goes_to_the_next_where_others_hold_the_jobs_of_the_best(on_post
     enqueue(on_postgres, "qwen", "llama")
     owner = on_postgres.worker()
     with on_postgres.connect() as other:
-        other.execute("select 1 from holdfast_job where route = %s for update", [route("qwen").number])
+        other.execute("select 1 from holdfast_live where route = %s for update", [route("qwen").number])
         assert taken(on_postgres, request(owner)) == ["llama"]
 
 

@@ -116,7 +116,7 @@ def test_a_route_that_no_live_job_has_is_hidden_from_workers_after_an_hour(world
 def test_a_route_of_a_live_job_stays(world: World, state: JobState) -> None:
     placed = world.place(state)
     world.run(routes.insert_routes, [GPU])
-    world.sql("update holdfast_job set route = :route where id = :id", route=GPU.number, id=placed.id)
+    world.sql("update holdfast_live set route = :route where id = :id", route=GPU.number, id=placed.id)
     _note_usage(world)
     world.clock.advance(3601)
     assert world.read(routes.special_routes) == [GPU]

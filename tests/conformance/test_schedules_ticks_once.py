@@ -126,7 +126,7 @@ def _all_at_once(crew: Sequence[Replica]) -> None:
 
 def _retention(world: World, luck: random.Random) -> int:
     """Jobs go while their ticks must still be known; how many."""
-    old = [job_id for (job_id,) in world.sql("select id from holdfast_job order by id limit 50")]
+    old = [job_id for (job_id,) in world.sql("select id from holdfast_any_job order by id limit 50")]
     going = [job_id for job_id in old if luck.random() < 0.5]
     for job_id in going:
         world.run(actions.delete, job_id)

@@ -142,7 +142,7 @@ def store(world: World, owner: str, job: Claimed, name: str, **where: Any) -> No
 def standing(world: World, job_id: str) -> tuple[Sequence[Any], ...]:
     """The job, its artifacts, and the bytes of the large one."""
     return (
-        world.sql("select id, state, result from holdfast_job where id = :id", id=job_id),
+        world.sql("select id, state, result from holdfast_any_job where id = :id", id=job_id),
         world.sql("select name, size, sha256 from holdfast_artifact where job_id = :id order by name", id=job_id),
         world.sql("select state, refs from holdfast_blob"),
     )

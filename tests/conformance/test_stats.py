@@ -23,6 +23,7 @@ from holdfast.storage.ops.stats import errors, rollup, stats
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op
 from holdfast.storage.statements import Statement, sql
+from tools import fill_jobs
 
 from .world import ERROR, World, spec
 
@@ -189,17 +190,17 @@ def test_beyond_its_cap_a_count_says_that_it_is_an_estimate(world: World, monkey
 
 
 COUNTED = {
-    "count_ready": "holdfast_job_ready",
-    "count_suspects": "holdfast_job_suspect",
-    "count_later": "holdfast_job_later",
-    "count_parked": "holdfast_job_parked",
-    "count_parked_lanes": "holdfast_job_parked",
-    "count_running": "holdfast_job_owned",
-    "count_held": "holdfast_job_waiting",
-    "roll_ended": "holdfast_job_ended",
-    "roll_latencies": "holdfast_job_ended",
-    "roll_task_spreads": "holdfast_job_ended",
-    "roll_started": "holdfast_job_ended",
+    "count_ready": "holdfast_live_ready",
+    "count_suspects": "holdfast_live_suspect",
+    "count_later": "holdfast_live_later",
+    "count_parked": "holdfast_live_parked",
+    "count_parked_lanes": "holdfast_live_parked",
+    "count_running": "holdfast_live_owned",
+    "count_held": "holdfast_live_waiting",
+    "roll_ended": "holdfast_ended_time",
+    "roll_latencies": "holdfast_ended_time",
+    "roll_task_spreads": "holdfast_ended_time",
+    "roll_started": "holdfast_ended_time",
     "roll_again": "holdfast_attempt_ended",
     "page_of_errors": "holdfast_attempt_ended",
     "metric_totals": "holdfast_metric_minute",
@@ -221,7 +222,8 @@ def crowd(ground: Any, backend: str, finished: int) -> World:
     owner = world.worker(queues=["q0"])
     world.claim(owner, 10, queues=["q0"])
     if world.backend == "postgres":
-        world.sql("analyze holdfast_job")
+        for table in ("job", "live", "ended"):
+            world.sql(f"analyze holdfast_{table}")
     fill_minutes(world, 4_000)
     tallies = world.read(counting.measure, afresh=True)
     world.run(counting.write_tallies, tallies)
@@ -238,7 +240,9 @@ def test_no_statistic_reads_the_whole_table(crowded: World, name: str) -> None:
     plan = plan_of(crowded, name)
     assert COUNTED[name] in plan, plan
     assert not re.search(
-        r"Seq Scan on holdfast_(job|attempt|metric)|SCAN (holdfast_job|holdfast_metric|job|j|past)\b(?! USING)", plan
+        r"Seq Scan on holdfast_(job|ended|attempt|metric)"
+        r"|SCAN (holdfast_(job|live|ended)|holdfast_metric|job|live|j|past)\b(?! USING)",
+        plan,
     ), plan
 
 
@@ -281,23 +285,22 @@ def quickest(work: Any) -> float:
 
 def fill_finished(world: World, count: int) -> None:
     """Jobs that succeeded one after the other up to now, 36 ms apart, over five queues."""
-    columns = (
-        "id, task, queue, route, state, rank, not_before, payload, max_attempts, created_at, claimed_at, started_at,"
-        " finished_at, attempts, epoch"
-    )
     at = "(:now - (:count - i) * 36000)"
-    body = (
-        f"'work', 'q' || (i % 5), :route, 'succeeded', {at}, {at} - 3000, '{{}}', 5, {at} - 5000, {at} - 2000,"
-        f" {at} - 2000, {at}, 1, 2"
-    )
-    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < :count)"
-    fill = Statement(
-        "fill",
-        f"insert into holdfast_job ({columns}) {numbers} select printf('%026d', i), {body} from n",
-        f"insert into holdfast_job ({columns}) select lpad(i::text, 26, '0'), {body}"
-        " from generate_series(1, :count::bigint) as n(i)",
-    )
-    world.store.write(Op(lambda tx: tx.one(fill, count=count, route=Route("q").number)))
+    columns = {
+        "task": "'work'", "queue": "'q' || (i % 5)", "route": ":route", "state": "'succeeded'", "rank": at,
+        "not_before": f"{at} - 3000", "created_at": f"{at} - 5000", "claimed_at": f"{at} - 2000",
+        "started_at": f"{at} - 2000", "finished_at": at, "attempts": "1", "epoch": "2",
+    }  # fmt: skip
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < :count) |n"
+    on_sqlite = fill_jobs.inserts({"id": "printf('%026d', i)"} | columns, numbers, ended=True)
+    series = "generate_series(1, :count::bigint) as n(i)"
+    on_postgres = fill_jobs.inserts({"id": "lpad(i::text, 26, '0')"} | columns, series, ended=True)
+    for texts in zip(on_sqlite, on_postgres, strict=True):
+        fill = Statement("fill", *texts)
+        params = {
+            name: value for name, value in (("count", count), ("route", Route("q").number)) if f":{name}" in texts[0]
+        }
+        world.store.write(Op(lambda tx, fill=fill, params=params: tx.one(fill, **params)))
 
 
 def fill_minutes(world: World, count: int) -> None:

@@ -288,5 +288,5 @@ def _run_until(world: World, what: str, owner: str, job: Claimed, point: int) ->
 
 
 def _everything(world: World) -> tuple[object, object]:
-    jobs = world.sql("select id, state, epoch from holdfast_job order by id")
+    jobs = world.sql("select id, state, epoch from holdfast_any_job order by id")
     return jobs, world.sql("select job_id, key, value from holdfast_step order by job_id, key")

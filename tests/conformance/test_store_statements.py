@@ -23,6 +23,7 @@ from holdfast.storage.ops.jobs.claims import encode_routes
 from holdfast.storage.ops.workers import workers
 from holdfast.storage.port import Op, Row, Tx
 from holdfast.storage.statements import Statement, sql
+from tools import fill_jobs
 
 from .racing import aside, await_blocked, claim_op, open_transaction
 from .world import ERROR, LEASE, World, claim_request, spec
@@ -99,7 +100,7 @@ def test_a_mixed_batch_waits_for_its_rescue_before_it_locks_a_job(on_postgres: W
             rescuer.execute("select 1 from holdfast_worker where id = %s for update", (owner,))
             late = start(lambda: world.run(finishing.finish, owner, batch))
             await_blocked(world)
-            locked = rescuer.execute("select id from holdfast_job order by id for update nowait").fetchall()
+            locked = rescuer.execute("select id from holdfast_live order by id for update nowait").fetchall()
             assert len(locked) == 2
             rescuer.rollback()
         assert len(late.result(10)) == 2
@@ -108,23 +109,23 @@ def test_a_mixed_batch_waits_for_its_rescue_before_it_locks_a_job(on_postgres: W
 # -- plans
 
 INDEXES = {
-    "promote_due": "holdfast_job_later",
-    "claim_signs": "holdfast_job_later",
-    "claim_jobs": "holdfast_job_ready",
-    "claim_suspects": "holdfast_job_suspect",
-    "claimed_under": "holdfast_job_owned",
-    "next_due": "holdfast_job_later",
-    "owned_jobs": "holdfast_job_owned",
-    "running_of_workers": "holdfast_job_owned",
-    "page_of_lost": "holdfast_job_owned",
-    "expire_jobs": "holdfast_job_deadline",
-    "dedupe_winner": "holdfast_job_dedupe",
-    "routes_of_suspects": "holdfast_job_suspect",
+    "promote_due": "holdfast_live_later",
+    "claim_signs": "holdfast_live_later",
+    "claim_jobs": "holdfast_live_ready",
+    "claim_suspects": "holdfast_live_suspect",
+    "claimed_under": "holdfast_live_owned",
+    "next_due": "holdfast_live_later",
+    "owned_jobs": "holdfast_live_owned",
+    "running_of_workers": "holdfast_live_owned",
+    "page_of_lost": "holdfast_live_owned",
+    "expire_jobs": "holdfast_live_deadline",
+    "dedupe_winner": "holdfast_live_dedupe",
+    "routes_of_suspects": "holdfast_live_suspect",
 }
 # Where those that come later or are suspect are sought, the index itself is small.
 _FULL_SCAN = re.compile(
-    r"Seq Scan on holdfast_job\b"
-    r"|SCAN (holdfast_job|job|head)\b(?! USING (COVERING )?INDEX holdfast_job_(later|suspect))"
+    r"Seq Scan on holdfast_(job|live|ended)\b"
+    r"|SCAN (holdfast_(job|live|ended)|job|live|head)\b(?! USING (COVERING )?INDEX holdfast_live_(later|suspect))"
 )
 VALUES: dict[str, Any] = {
     "owner": "w", "claim": "c", "routes": encode_routes([[Route("a")], [Route("b")]]), "n": 100, "alone": 0,
@@ -172,7 +173,7 @@ def test_a_claim_costs_the_same_behind_a_crowd(ground: Any, backend: str) -> Non
     for queue, base in (("a", 2), ("b", 3)):
         fill(small.world, 10_000, queue, due=1, priority=0, base=base)
     if backend == "postgres":
-        large.world.sql("alter table holdfast_job set (autovacuum_enabled = off)")
+        large.world.sql("alter table holdfast_live set (autovacuum_enabled = off)")
     large.grow()
     _check_plans(large.world, "without statistics")
 
@@ -181,7 +182,8 @@ def test_a_claim_costs_the_same_behind_a_crowd(ground: Any, backend: str) -> Non
 
     assert _eventually(within_twice), "a claim of 100 takes more than twice as long as on a small table"
     if backend == "postgres":
-        large.world.sql("analyze holdfast_job")
+        for table in ("job", "live"):
+            large.world.sql(f"analyze holdfast_{table}")
         _check_plans(large.world, "with statistics")
         assert _eventually(within_twice), "with statistics, a claim of 100 takes more than twice as long"
 
@@ -229,19 +231,24 @@ def _eventually(check: Callable[[], bool], tries: int = 6) -> bool:
 
 def fill(world: World, count: int, queue: str, *, due: int, priority: int, base: int) -> None:
     """Many rows by one statement."""
-    columns = "id, task, queue, route, state, due, priority, rank, not_before, payload, max_attempts, created_at"
-    head = f"insert into holdfast_job ({columns})"
-    body = "'work', :queue, :route, 'ready', :due, :priority, :now + :later, :now + :later, '{}', 5, :now"
-    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < :count)"
-    fill = Statement(
-        "fill",
-        f"{head} {numbers} select printf('%06d%020d', :base, i), {body} from n",
-        f"{head} select format('%s%s', lpad(:base::text, 6, '0'), lpad(i::text, 20, '0')), {body}"
-        " from generate_series(1, :count::bigint) as n(i)",
-    )
+    columns = {
+        "task": "'work'", "queue": ":queue", "route": ":route", "state": "'ready'", "due": ":due",
+        "priority": ":priority", "rank": ":now + :later", "not_before": ":now + :later", "created_at": ":now",
+    }  # fmt: skip
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n where i < :count) |n"
+    on_sqlite = fill_jobs.inserts({"id": "printf('%06d%020d', :base, i)"} | columns, numbers, ended=False)
+    series = "generate_series(1, :count::bigint) as n(i)"
+    id = "format('%s%s', lpad(:base::text, 6, '0'), lpad(i::text, 20, '0'))"
+    on_postgres = fill_jobs.inserts({"id": id} | columns, series, ended=False)
     later = 0 if due else 86_400_000_000
-    params = {"queue": queue, "route": Route(queue).number, "due": due, "priority": priority, "later": later}
-    world.store.write(Op(lambda tx: tx.one(fill, base=base, count=count, **params)))
+    values = {
+        "queue": queue, "route": Route(queue).number, "due": due, "priority": priority, "later": later, "base": base,
+        "count": count,
+    }  # fmt: skip
+    for texts in zip(on_sqlite, on_postgres, strict=True):
+        params = {name: value for name, value in values.items() if f":{name}" in texts[0]}
+        fill = Statement("fill", *texts)
+        world.store.write(Op(lambda tx, fill=fill, params=params: tx.one(fill, **params)))
 
 
 def _plans(world: World, statement: Statement, params: dict[str, Any]) -> list[str]:
@@ -275,6 +282,8 @@ def _nothing_for(text: str) -> dict[str, None] | list[None]:
 
 def _sqlite_parameters(statement: Statement) -> set[str]:
     found = _parameters(statement.sqlite)
+    if statement.then:
+        found |= _parameters(statement.then.sqlite) - {"ids"}
     if "items" in found:
         found = found - {"items"} | set(re.findall(r"item\.value ->> '\$\.(\w+)'", statement.sqlite))
     return found

@@ -209,7 +209,7 @@ def test_a_rescue_takes_pages_of_500_and_spreads_them_over_a_second(each_store: 
     pages = [world.rescue(owner, spread=0.5) for _ in range(4)]
     assert [(len(page.rescued), page.more) for page in pages] == [(500, True), (500, True), (200, True), (0, False)]
     assert len({id for page in pages for id in page.rescued}) == 1_200
-    delays = {t - world.now for (t,) in world.sql("select not_before from holdfast_job")}
+    delays = {t - world.now for (t,) in world.sql("select not_before from holdfast_any_job")}
     assert min(delays) >= 0
     assert SECOND * 0.9 < max(delays) < SECOND
     assert len(delays) > 400

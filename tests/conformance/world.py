@@ -149,7 +149,7 @@ class World:
 
     def row(self, job_id: str) -> tuple[Any, ...]:
         """Every column, to show that nothing changed."""
-        return self.sql("select * from holdfast_job where id = :id", id=job_id)[0]
+        return self.sql("select * from holdfast_any_job where id = :id", id=job_id)[0]
 
     # -- workers
 
@@ -337,7 +337,7 @@ def _cancel(world: World, placed: Placed) -> None:
 
 
 def _expire(world: World, placed: Placed) -> None:
-    world.sql("update holdfast_job set deadline = :now where id = :id", id=placed.id)
+    world.sql("update holdfast_live set deadline = :now where id = :id", id=placed.id)
     world.run(finishing.expire_jobs)
 
 

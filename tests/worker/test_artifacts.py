@@ -347,7 +347,7 @@ async def test_a_run_that_lost_its_job_stores_nothing(shop: Shop) -> None:
     @shop.app.task(max_attempts=1)
     async def works(ctx: Context) -> None:
         began.set()
-        shop.alter("update holdfast_job set epoch = epoch + 1")
+        shop.alter("update holdfast_live set epoch = epoch + 1")
         for name, data in (("small", b"x"), ("large", LARGE)):
             try:
                 await ctx.artifact(name, data)

@@ -76,7 +76,7 @@ def is_sound(app: App) -> bool:
 
 def columns(app: App, job: Job[Any]) -> tuple[str, str | None]:
     """What the row itself holds of the arguments and the result."""
-    ((payload, result),) = query(app, f"select payload, result from holdfast_job where id = '{job.id}'")
+    ((payload, result),) = query(app, f"select payload, result from holdfast_any_job where id = '{job.id}'")
     return payload, result
 
 

@@ -145,7 +145,7 @@ async def test_it_deletes_in_batches_with_a_rest_after_each(shop: Shop, monkeypa
 async def test_many_ends_of_one_instant_are_all_found(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "PAGE", 4)
     await ended(shop, *range(10))
-    shop.alter("update holdfast_job set finished_at = ?", shop.clock.now())
+    shop.alter("update holdfast_ended set finished_at = ?", shop.clock.now())
     shop.clock.advance(7 * DAY)
     await pruner(shop).run_once()
     assert await left(shop, state="succeeded") == []

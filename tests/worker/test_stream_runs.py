@@ -46,7 +46,7 @@ async def test_a_run_that_has_lost_its_job_says_nothing_more(shop: Shop) -> None
     async with shop.working() as worker:
         job = await speaks.aenqueue()
         await lost.wait()
-        shop.alter("update holdfast_job set owner = 'another', epoch = epoch + 1")
+        shop.alter("update holdfast_live set owner = 'another', epoch = epoch + 1")
         told.set()
         await shop.beat(worker)
         await shop.until(job, lambda _: not worker.runner.runs)

@@ -299,7 +299,7 @@ async def test_a_run_that_lost_its_lease_suspends_nothing(shop: Shop) -> None:
     async with shop.working():
         job = await waits.aenqueue()
         await begun.wait()
-        shop.alter("update holdfast_job set epoch = epoch + 1 where id = ?", job.id)
+        shop.alter("update holdfast_live set epoch = epoch + 1 where id = ?", job.id)
         go.set()
         record = await shop.until(job, lambda record: record.state != "suspended")
     assert record.state == "running"

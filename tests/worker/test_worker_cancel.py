@@ -106,7 +106,7 @@ async def test_a_handler_does_not_begin_in_its_process_after_a_cancel_was_answer
             await shop.beat(worker)
         else:
             # As where the worker has not heard of it yet: nobody rings.
-            shop.alter("update holdfast_job set cancel_at = 1, cancel_reason = 'cancelled'")
+            shop.alter("update holdfast_live set cancel_at = 1, cancel_reason = 'cancelled'")
         await asyncio.to_thread(gate.write_text, "")
         record = await shop.until_ended(job)
     assert (record.state, record.reason, record.attempts) == ("cancelled", "cancelled", 1)
@@ -194,7 +194,7 @@ async def test_a_failure_that_crosses_a_cancel_the_worker_has_not_heard_of_is_no
     async with shop.working():
         await begun.wait()
         # As another process would: no wake-up of ours is sent.
-        shop.alter("update holdfast_job set cancel_at = 1, cancel_reason = 'meanwhile' where id = ?", job.id)
+        shop.alter("update holdfast_live set cancel_at = 1, cancel_reason = 'meanwhile' where id = ?", job.id)
         go.set()
         record = await shop.until_ended(job)
     assert (record.state, record.reason, record.attempts) == ("cancelled", "meanwhile", 1)

@@ -85,7 +85,7 @@ async def test_a_result_that_was_pruned_fails_the_job_by_name(shop: Shop) -> Non
         fetch = Inputs(shop.app.open())
 
         async def pruned(job: Claimed, limit: int) -> Claimed:
-            shop.alter("update holdfast_job set result = null where state = 'succeeded'")
+            shop.alter("update holdfast_ended set result = null where state = 'succeeded'")
             return await fetch.fill(job, limit)
 
         _fetch(worker.runner.executor, pruned)

@@ -53,7 +53,7 @@ async def test_the_handler_of_a_job_that_is_no_longer_ours_is_stopped(shop: Shop
         jobs.append(await app.aenqueue(isolated_tasks.hangs.job(str(pipe))))
         await begun.wait()
         child = key_of(await read_pipe(pipe))
-        shop.alter("update holdfast_job set owner = 'another', epoch = epoch + 1")
+        shop.alter("update holdfast_live set owner = 'another', epoch = epoch + 1")
         await shop.beat(worker)
         await stopped.wait()
         assert await asyncio.to_thread(told.wait, SOON)

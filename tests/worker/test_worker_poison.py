@@ -33,7 +33,7 @@ async def test_a_job_that_kills_its_worker_is_convicted_in_a_process_of_its_own(
     poison = await app.aenqueue(task.options(max_attempts=10).job())
     neighbours = await app.aenqueue_many([isolated_tasks.innocent.job(n) for n in range(20)])
     # Its first two runs took a worker down each, with all that ran there: all of them are suspects now.
-    shop.alter("update holdfast_job set suspect = 1, due = 3, losses = 2, attempts = 2")
+    shop.alter("update holdfast_live set suspect = 1, due = 3, losses = 2, attempts = 2")
     async with shop.working(concurrency=10) as worker:
         assert worker.runner._isolates
         record = await shop.until_ended(poison)
@@ -50,7 +50,7 @@ async def test_a_job_that_kills_its_worker_is_convicted_in_a_process_of_its_own(
 async def test_a_suspect_runs_in_a_process_of_its_own_and_is_cleared_by_any_outcome(shop: Shop) -> None:
     app = shop.borrow(isolated_tasks.app)
     job = await app.aenqueue(isolated_tasks.where.job())
-    shop.alter("update holdfast_job set suspect = 1, due = 3, attempts = 1")
+    shop.alter("update holdfast_live set suspect = 1, due = 3, attempts = 1")
     async with shop.working():
         assert await job.aresult(SOON) != os.getpid()
         trusted = await app.aenqueue(isolated_tasks.where.job())
@@ -61,7 +61,7 @@ async def test_a_suspect_runs_in_a_process_of_its_own_and_is_cleared_by_any_outc
 async def test_suspects_run_a_few_at_a_time_while_other_jobs_go_on(shop: Shop) -> None:
     app = shop.borrow(isolated_tasks.app)
     suspects = await app.aenqueue_many([isolated_tasks.where.job() for _ in range(6)])
-    shop.alter("update holdfast_job set suspect = 1, due = 3")
+    shop.alter("update holdfast_live set suspect = 1, due = 3")
     worker = shop.worker(concurrency=10)
     await shop.store.awrite(_registration(worker))
     await worker.claimer.run_once()
@@ -113,7 +113,7 @@ async def test_losses_shared_with_neighbours_convict_nobody(shop: Shop) -> None:
         for _ in range(5):
             await begun.get()
             # As if it had run beside others each time.
-            shop.alter("update holdfast_job set alone = 0")
+            shop.alter("update holdfast_live set alone = 0")
             assert await lose(shop, worker) == 1
         assert await job.aresult(SOON) == "survived"
     assert (await job.astatus()).crashes == 0
@@ -146,7 +146,7 @@ async def test_where_tasks_cannot_be_imported_a_suspect_is_claimed_by_an_idle_wo
         while worker.outcomes.in_flight:  # a claim under way could take the next job, and hold its row
             await asyncio.sleep(0)
         suspect = await suspected.aenqueue()
-        shop.alter("update holdfast_job set suspect = 1, due = 3 where id = ?", suspect.id)
+        shop.alter("update holdfast_live set suspect = 1, due = 3 where id = ?", suspect.id)
         await worker.poller.run_once()
         worker.state.closing = False
         second = await ordinary.aenqueue(2)
@@ -210,7 +210,7 @@ async def test_a_suspect_that_is_not_for_this_worker_does_not_slow_it_down(shop:
 
     await far.aenqueue()
     await paused.aenqueue()
-    shop.alter("update holdfast_job set suspect = 1, due = 3")
+    shop.alter("update holdfast_live set suspect = 1, due = 3")
     await asyncio.to_thread(app.queues.pause, "paused")
     async with shop.working(queues=("default", "paused"), concurrency=5) as worker:
         await worker.poller.run_once()

@@ -2,9 +2,11 @@
 
 The types of `model.jobs` are the table: `JobRecord` has every column that is read, `Claimed` those that a claim
 returns, and a field that `JobSpec` and `JobRecord` share is stored as it is given. A new field is said there and in a
-migration, and nowhere else in storage. In a statement, `@job` stands for the columns of a record, `@claimed` for those
-of a claim, and `@given` for those stored as given: alone for their names, `@given(bound)` for their parameters,
-`@given(cast)` for the same with types, `@given(typed)` for names with types, `@given(kept)` for what a fork keeps.
+migration, and nowhere else in storage. In a statement, `@job` stands for the columns of a record, `@claimed(live)` for
+those of a claim, `@given` for those that `holdfast_job` stores as given, and `@copied` for those that `holdfast_live`
+does: alone for their names, `(bound)` for their parameters, `(cast)` for the same with types, `(kept)` for what a fork
+keeps. `@given(typed)` is all of them with their types. `@ended` stands for the columns of `holdfast_ended`,
+`@success(live, result)` for their values at a success, and `@key(job)` for the text under which a key is held.
 """
 
 from __future__ import annotations
@@ -36,20 +38,22 @@ def reader(names: Iterable[str]) -> Callable[[JobSpec], tuple[Any, ...]]:
     return read
 
 
-given: Final = reader(GIVEN)
-"""Return the values of GIVEN."""
-
-
 def expand(text: str) -> str:
     """Return the text of a statement with its column lists in full."""
     return _LIST.sub(lambda m: ", ".join(_LISTS[m[1]](m[2] or "")), text)
 
 
-def _listed(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    return lambda alias: [f"{alias}.{name}" if alias else name for name in names]
+def _record(alias: str) -> list[str]:
+    return [f"{alias}.{name}" if alias else name for name in RECORD]
 
 
-def _given(form: str) -> list[str]:
+def _claimed(alias: str) -> list[str]:
+    """Return the columns of a claim: those that transitions change from the place, the others from the job."""
+    replaced = {"payload": f"coalesce({alias}.payload, job.payload)"}
+    return [replaced.get(name, f"{'job' if name in _OF_THE_JOB else alias}.{name}") for name in CLAIMED]
+
+
+def _columns(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     forms: dict[str, Callable[[str], str]] = {
         "": lambda name: name,
         "kept": lambda name: name,
@@ -57,10 +61,55 @@ def _given(form: str) -> list[str]:
         "cast": lambda name: f":{name}::{_TYPES[name]}",
         "typed": lambda name: f"{name} {_TYPES[name]}",
     }
-    return [forms[form](name) for name in GIVEN if form != "kept" or name not in _NOT_KEPT]
+
+    def listed(form: str) -> list[str]:
+        chosen = GIVEN if form == "typed" else names
+        return [forms[form](name) for name in chosen if form != "kept" or name not in _NOT_KEPT]
+
+    return listed
 
 
-_LIST: Final = re.compile(r"@(job|claimed|given)(?:\((\w+)\))?")
-_LISTS: Final = {"job": _listed(RECORD), "claimed": _listed(CLAIMED), "given": _given}
+# What only a place has, and what only the job has.
+_OF_THE_PLACE: Final = frozenset({"priority"})
+_OF_THE_JOB: Final = frozenset(GIVEN) - {"id", "task", "tenant", "priority", "limits", "tags"} | {
+    "created_at",
+    "inputs",
+}
+COPIED: Final = tuple(name for name in GIVEN if name not in _OF_THE_JOB)
+"""The fields of a new job that are stored in its place."""
+STORED: Final = tuple(name for name in GIVEN if name not in _OF_THE_PLACE)
+"""The fields of a new job that are stored in `holdfast_job`."""
+
+ENDED: Final = (
+    "id", "task", "queue", "tenant", "route", "state", "priority", "rank", "not_before", "reason", "attempts",
+    "past_attempts", "generation", "epoch", "claimed_at", "started_at", "suspect", "crashes", "losses", "cancel_at",
+    "cancel_reason", "deadline", "finished_at", "finished_epoch", "error", "result", "holds", "linked",
+)  # fmt: skip
+"""The columns of a job that has ended."""
+
+
+def _ended(alias: str) -> list[str]:
+    return [f"{alias}.{name}" if alias else name for name in ENDED]
+
+
+def _success(given: str) -> list[str]:
+    alias, result = given.split(", ", 1)
+    changed = {
+        "state": "'succeeded'", "reason": "null", "epoch": f"{alias}.epoch + 1", "finished_at": ":now",
+        "finished_epoch": f"{alias}.epoch", "result": result,
+    }  # fmt: skip
+    return [changed.get(name, f"{alias}.{name}") for name in ENDED]
+
+
+def _key(alias: str) -> list[str]:
+    # The separator in a form that both databases know.
+    return [f"{alias}.tenant || '\x1f' || {alias}.dedupe_scope || '\x1f' || {alias}.dedupe_key"]
+
+
+_LIST: Final = re.compile(r"@(job|claimed|given|copied|ended|success|key)\b(?:\(((?:[^()]|\([^()]*\))*)\))?")
+_LISTS: Final[dict[str, Callable[[str], list[str]]]] = {
+    "job": _record, "claimed": _claimed, "given": _columns(STORED), "copied": _columns(COPIED),
+    "ended": _ended, "success": _success, "key": _key,
+}  # fmt: skip
 # Annotations are texts, by `from __future__ import annotations`.
 _TYPES: Final = {name: "bigint" if JobSpec.__annotations__[name].startswith("int") else "text" for name in GIVEN}

@@ -17,24 +17,26 @@ from typing import Final
 from . import job_fields
 
 _HEADER = re.compile(r"^-- name: (\w+)[ \t]*$", re.MULTILINE)
-_COMMENT = re.compile(r"^[ \t]*--.*$\n?", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*--(?! then:).*$\n?", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _WANTED = re.compile(r"@wanted\((\w+)\)")
 _ROWS = re.compile(r"\s+from @rows")
+_THEN = re.compile(r"^-- then:.*$\n?", re.MULTILINE)
 # Conditions of a job filter beyond those that a statement's index answers. A missing filter is null; the cast gives
-# Postgres its type. The null is checked first: SQLite then reads a row only for the columns that matter.
+# Postgres its type. The null is checked first: SQLite then reads a row only for the columns that matter. A place is
+# named `live` or `ended`; what it lacks is looked up in the job.
 _FILTER: Final = """(cast(:state as text) is null or {0}.state = :state)
-   and (cast(:label as text) is null or {0}.due = 0 and {0}.not_before > :now and :label = case
+   and (cast(:label as text) is null or {due} = 0 and {0}.not_before > :now and :label = case
         when {0}.reason in ('retry', 'rescue') then 'retrying'
         when {0}.reason = 'throttle' then 'throttled' else 'delayed' end)
    and (cast(:queue as text) is null or {0}.queue = :queue)
    and (cast(:task as text) is null or {0}.task = :task)
    and (cast(:tenant as text) is null or {0}.tenant = :tenant)
    and (cast(:reason as text) is null or {0}.reason = :reason)
-   and (cast(:flow as text) is null or {0}.flow = :flow)
-   and (cast(:worker as text) is null or {0}.owner = :worker)
-   and (cast(:created_after as bigint) is null or {0}.created_at >= :created_after)
-   and (cast(:created_before as bigint) is null or {0}.created_at < :created_before)
+   and (cast(:flow as text) is null or {flow} = :flow)
+   and (cast(:worker as text) is null or {owner} = :worker)
+   and (cast(:created_after as bigint) is null or {created_at} >= :created_after)
+   and (cast(:created_before as bigint) is null or {created_at} < :created_before)
    and (cast(:finished_after as bigint) is null or {0}.finished_at >= :finished_after)
    and (cast(:finished_before as bigint) is null or {0}.finished_at < :finished_before)
    and (cast(:older_than as bigint) is null or {0}.finished_at <= :now - :older_than)"""
@@ -50,11 +52,14 @@ class Statement:
     postgres: str
     sqlite_rows: str = ""
     """Its text for SQLite with `from @rows` in it, where it may be run for many rows at once."""
+    then: Statement | None = None
+    """On SQLite, whose statements change one table each: what is run after it, if it found a row. A list of the first
+    columns of its rows is bound as `:ids`."""
 
     @cached_property
     def only_reads(self) -> bool:
         """Return whether it changes and locks nothing."""
-        effects = ("set_config", "for update", "for key share")
+        effects = ("set_config", "holdfast_lock", "for update", "for key share")
         return self.postgres.startswith("select ") and not any(effect in self.postgres for effect in effects)
 
     @cached_property
@@ -96,8 +101,9 @@ class Statements:
             raise RuntimeError(f"statements must be in common, or in both dialects: {sorted(mismatch)}")
         self._all = {name: Statement(name, text, text) for name, text in common.items()}
         for name, text in sqlite.items():
-            alone = _ROWS.sub("", text)
-            self._all[name] = Statement(name, alone, postgres[name], text if alone != text else "")
+            first, *rest = _THEN.split(text)
+            then = _sqlite(name, rest[0], "") if rest else None
+            self._all[name] = _sqlite(name, first, postgres[name], then)
         # Set as attributes, which are found without a call.
         self.__dict__.update(self._all)
 
@@ -117,9 +123,27 @@ def parse(text: str) -> dict[str, str]:
     return {name: _expand(body) for name, body in zip(names, bodies, strict=True)}
 
 
+def _sqlite(name: str, text: str, postgres: str, then: Statement | None = None) -> Statement:
+    text = text.strip().removesuffix(";")
+    alone = _ROWS.sub("", text)
+    return Statement(name, alone, postgres, text if alone != text else "", then)
+
+
 def _expand(body: str) -> str:
     body = _COMMENT.sub("", body).strip().removesuffix(";")
-    return job_fields.expand(_WANTED.sub(lambda m: _FILTER.format(m[1]), body))
+    return job_fields.expand(_WANTED.sub(lambda m: _filter(m[1]), body))
+
+
+def _filter(alias: str) -> str:
+    due, owner = (f"{alias}.due", f"{alias}.owner") if alias != "ended" else ("null", "null")
+    is_place = alias in ("live", "ended")
+    flow, created_at = (
+        f"(select given.{name} from holdfast_job as given where given.id = {alias}.id)"  # noqa: S608 - our own names
+        if is_place
+        else f"{alias}.{name}"
+        for name in ("flow", "created_at")
+    )
+    return _FILTER.format(alias, due=due, owner=owner, flow=flow, created_at=created_at)
 
 
 def _folder(name: str) -> dict[str, str]:

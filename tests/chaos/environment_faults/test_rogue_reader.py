@@ -63,7 +63,7 @@ def test_claims_go_on_behind_an_old_transaction_of_postgres_and_it_is_told_of(
             assert (app.stats.store().oldest_transaction or 0) > 0.5
             reader.rollback()
         with psycopg.connect(postgres_dsn, autocommit=True) as keeper:
-            keeper.execute("vacuum holdfast_job")
+            keeper.execute("vacuum holdfast_live")
         assert (app.stats.store().oldest_transaction or 0) < 60
         assert workers.stop_all() == [0]
         facts = workers.require(app)

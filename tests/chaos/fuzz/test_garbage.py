@@ -12,12 +12,14 @@ import holdfast
 from holdfast.errors import Undecodable
 from holdfast.model import JobFilter
 from holdfast.model.jobs import JobState
+from holdfast.storage.job_fields import COPIED, STORED
 from tests.chaos.dials import Figure, scaled
 
 from .dice import dice
 from .pair import Pair
 
 BESIDES = ("tags", "retry", "trace", "error", "result")
+_COLUMNS = {"holdfast_job": STORED, "holdfast_live": (*COPIED, "error", "result")}
 GARBAGE = (
     "",
     " ",
@@ -71,7 +73,8 @@ def test_bytes_that_are_no_text_harm_no_other_job(pair: Pair, column: str) -> No
     app = pair.sqlite
     jobs = app.enqueue_many([app.tasks["count"].options(queue=f"bytes-{column}").job(n) for n in range(10)])
     with sqlite3.connect(app.config.store) as connection:
-        connection.execute(f"update holdfast_job set {column} = cast(x'7bff227d' as text) where id = ?", (jobs[3].id,))
+        for table in _tables(column):
+            connection.execute(f"update {table} set {column} = cast(x'7bff227d' as text) where id = ?", (jobs[3].id,))
     connection.close()
     app.drain(queues=[f"bytes-{column}"])
     for n, job in enumerate(jobs):
@@ -97,15 +100,20 @@ def _damaged(rng: random.Random, text: str) -> str:
 def _into_sqlite(app: holdfast.App, column: str, texts: dict[str, str]) -> None:
     connection = sqlite3.connect(app.config.store)
     with connection:
-        connection.executemany(
-            f"update holdfast_job set {column} = ? where id = ?", [(text, id) for id, text in texts.items()]
-        )
+        for table in _tables(column):
+            rows = [(text, id) for id, text in texts.items()]
+            connection.executemany(f"update {table} set {column} = ? where id = ?", rows)
     connection.close()
 
 
 def _into_postgres(app: holdfast.App, column: str, texts: dict[str, str]) -> None:
     with psycopg.connect(app.config.store) as connection:
         cursor = connection.cursor()
-        cursor.executemany(
-            f"update holdfast_job set {column} = %s where id = %s", [(text, id) for id, text in texts.items()]
-        )
+        for table in _tables(column):
+            rows = [(text, id) for id, text in texts.items()]
+            cursor.executemany(f"update {table} set {column} = %s where id = %s", rows)
+
+
+def _tables(column: str) -> list[str]:
+    """Where a waiting job has it: tags are in both."""
+    return [table for table, columns in _COLUMNS.items() if column in columns]

@@ -35,7 +35,7 @@ LONGEST = 240.0
 _BEGAN = 1_700_000_000 * SECOND
 _UNFINISHED = Statement(
     "unfinished",
-    """select (select count(*) from holdfast_job
+    """select (select count(*) from holdfast_any_job
                 where state not in ('succeeded', 'failed', 'cancelled', 'expired', 'skipped'))
             + (select count(*) from holdfast_hop)""",
     "",
@@ -164,7 +164,7 @@ class World:
 
     def _left(self) -> list[object]:
         ends = ("succeeded", "failed", "cancelled", "expired", "skipped")
-        return [job for job in self.facts().of("job") if job.state not in ends]
+        return [job for job in self.facts().of("any_job") if job.state not in ends]
 
     def bury_later(self, node: Node) -> None:
         """A supervisor may know that the process is gone, before its lease is over."""

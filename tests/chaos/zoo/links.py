@@ -91,8 +91,8 @@ LINKS = (
         (
             Edit(
                 f"{_POSTGRES}/signals.sql",
-                "from holdfast_job where id = :id for update;",
-                "from holdfast_job where id = :id;",
+                "from holdfast_lock_job(:id);",
+                "from holdfast_any_job where id = :id;",
             ),
         ),
         (close("a waiter and a signal"),),

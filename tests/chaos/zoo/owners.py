@@ -14,13 +14,13 @@ OWNERS = (
         (
             Edit(
                 f"{_SQLITE}/jobs_finish.sql",
-                "and +job.owner = :owner\n   and job.epoch = item.value ->> '$.epoch'",
-                "and +job.owner = :owner",
+                "and +live.owner = :owner and live.epoch = item.value ->> '$.epoch'",
+                "and +live.owner = :owner",
             ),
             Edit(
                 f"{_POSTGRES}/jobs_finish.sql",
-                "= :owner and job.epoch = item.epoch\n   and exists (select 1 from me)\nreturning item.n, 'succeeded'",
-                "= :owner\n   and exists (select 1 from me)\nreturning item.n, 'succeeded'",
+                "= :owner and job.epoch = item.epoch\n       and exists (select 1 from me)\n    returning job.*",
+                "= :owner\n       and exists (select 1 from me)\n    returning job.*",
             ),
         ),
         (orders("a worker that runs a job again, and its own first outcome, which comes late"),),
@@ -43,6 +43,24 @@ OWNERS = (
             ),
         ),
         (orders("a worker whose job fails, and a rescuer"),),
+    ),
+    Mutant(
+        "a late success by the job's id alone",
+        "Whoever comes too late ends the run of the job's new owner, which goes on and can record nothing.",
+        (
+            Edit(
+                f"{_SQLITE}/jobs_finish.sql",
+                "where live.state = 'running' and +live.owner = :owner and live.epoch = item.value ->> '$.epoch'",
+                "where live.state = 'running' and :owner <> ''",
+            ),
+            Edit(
+                f"{_POSTGRES}/jobs_finish.sql",
+                "and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch\n"
+                "       and exists (select 1 from me)\n    returning job.*",
+                "and job.state = 'running'\n    returning job.*",
+            ),
+        ),
+        (orders("a worker that repeats itself, and a rescuer"),),
     ),
     Mutant(
         "a rescue that does not look at the lease",
@@ -178,7 +196,12 @@ OWNERS = (
         "A dead job that an operator brings back dies at its next failure.",
         (
             Edit(
-                "storage/sql/common/jobs_control.sql",
+                f"{_SQLITE}/jobs_control.sql",
+                "attempts = 0, crashes = 0, losses = 0, suspect = 0, ",
+                "crashes = 0, losses = 0, suspect = 0, ",
+            ),
+            Edit(
+                f"{_POSTGRES}/jobs_control.sql",
                 "attempts = 0, crashes = 0, losses = 0, suspect = 0, ",
                 "crashes = 0, losses = 0, suspect = 0, ",
             ),
@@ -210,14 +233,13 @@ OWNERS = (
         (
             Edit(
                 f"{_POSTGRES}/jobs_claim.sql",
-                "|| ']' end,\n       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end\n"
-                " where job.id = any(array(select id from head))",
-                "|| ']' end,\n       dedupe_held = case dedupe_until when 'start' then null else dedupe_held end\n"
-                " where exists (select 1 from me)\n"
-                "   and job.id in (select one.id from holdfast_job as one\n"
-                "                   where one.due = 1 and one.route in (\n"
-                "                         select r.route from json_to_recordset(:routes::json) as r(route bigint))\n"
-                "                   order by one.priority desc, one.rank, one.id limit :n for update skip locked)",
+                "     where live.id = any(array(select id from head))\n       and (:lone::int = 0",
+                "     where exists (select 1 from me)\n"
+                "       and live.id in (select one.id from holdfast_live as one\n"
+                "                    where one.due = 1 and one.route in (\n"
+                "                          select r.route from json_to_recordset(:routes::json) as r(route bigint))\n"
+                "                    order by one.priority desc, one.rank, one.id limit :n for update skip locked)\n"
+                "       and (:lone::int = 0",
             ),
         ),
         (conforms("jobs_claim_order::a_claim_never_takes_more_than_n_rows_however_the_planner_joins"),),

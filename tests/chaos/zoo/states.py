@@ -9,6 +9,40 @@ _SQLITE, _POSTGRES = "storage/sql/sqlite", "storage/sql/postgres"
 
 STATES = (
     Mutant(
+        "a success that leaves its job among the live",
+        "A job that has succeeded is found running too: it is rescued, and runs again.",
+        (
+            Edit(
+                f"{_SQLITE}/jobs_finish.sql",
+                "-- then:\ndelete from holdfast_live where id in (select value from json_each(:ids));\n",
+                "",
+            ),
+            Edit(
+                f"{_POSTGRES}/jobs_finish.sql",
+                "    delete from holdfast_live as job\n     using item\n",
+                "    update holdfast_live as job set claim = job.claim\n      from item\n",
+            ),
+        ),
+        (DICE,),
+    ),
+    Mutant(
+        "a twin that is refused and stored",
+        "It is neither live nor ended: nobody claims it, and its id is taken.",
+        (
+            Edit(
+                f"{_SQLITE}/jobs_enqueue.sql",
+                "and not exists (select 1 from holdfast_live where dedupe_held = :dedupe_held)",
+                "and true",
+            ),
+            Edit(
+                f"{_POSTGRES}/jobs_enqueue.sql",
+                "dedupe_until, :now from first order by n",
+                "dedupe_until, :now from free order by n",
+            ),
+        ),
+        (DICE,),
+    ),
+    Mutant(
         "a cancel that a retry forgets",
         "The job was asked to stop, its run failed, and it runs again.",
         (
@@ -67,14 +101,14 @@ STATES = (
         (
             Edit(
                 f"{_SQLITE}/jobs_claim.sql",
-                "case dedupe_until when 'start' then null else",
-                "case when dedupe_until in ('start', 'window') then null else",
+                "where job.id = holdfast_live.id) <> 'start'",
+                "where job.id = holdfast_live.id) not in ('start', 'window')",
                 times=2,
             ),
             Edit(
                 f"{_POSTGRES}/jobs_claim.sql",
-                "case dedupe_until when 'start' then null else",
-                "case when dedupe_until in ('start', 'window') then null else",
+                "where job.id = live.id) <> 'start'",
+                "where job.id = live.id) not in ('start', 'window')",
                 times=2,
             ),
         ),
@@ -85,26 +119,21 @@ STATES = (
         "Of two that enqueue under one key at once, neither sees the other, and both make their job.",
         (
             Edit(
-                "storage/migrations/sqlite/0001_initial.sql",
-                "create unique index holdfast_job_dedupe",
-                "create index holdfast_job_dedupe",
+                "storage/migrations/sqlite/0034_live_and_ended.sql",
+                "create unique index holdfast_live_dedupe",
+                "create index holdfast_live_dedupe",
             ),
             Edit(
-                "storage/migrations/postgres/0001_initial.sql",
-                "create unique index holdfast_job_dedupe",
-                "create index holdfast_job_dedupe",
-            ),
-            Edit(
-                f"{_SQLITE}/jobs_enqueue.sql",
-                "where held = :dedupe_held and expires_at > :now))\n",
-                "where held = :dedupe_held and expires_at > :now)\n"
-                "       and not exists (select 1 from holdfast_job as twin where twin.dedupe_held = :dedupe_held))\n",
+                "storage/migrations/postgres/0034_live_and_ended.sql",
+                "create unique index holdfast_live_dedupe",
+                "create index holdfast_live_dedupe",
             ),
             Edit(
                 f"{_POSTGRES}/jobs_enqueue.sql",
-                "d.held = item.dedupe_held and d.expires_at > :now))",
-                "d.held = item.dedupe_held and d.expires_at > :now)\n"
-                "           and not exists (select 1 from holdfast_job t where t.dedupe_held = item.dedupe_held))",
+                "d.held = item.dedupe_held and d.expires_at > :now)\n                then false\n",
+                "d.held = item.dedupe_held and d.expires_at > :now)\n                then false\n"
+                "                when exists (select 1 from holdfast_live t where t.dedupe_held = item.dedupe_held)"
+                " then false\n",
             ),
         ),
         (
@@ -118,13 +147,13 @@ STATES = (
         (
             Edit(
                 f"{_SQLITE}/jobs_retention.sql",
-                "json_each(:ids)) and finished_at <= :now - :kept\n   and not (dedupe",
-                "json_each(:ids)) and finished_at is not null and created_at <= :now - :kept\n   and not (dedupe",
+                "and ended.finished_at <= :now - :kept",
+                "and job.created_at <= :now - :kept",
             ),
             Edit(
                 f"{_POSTGRES}/jobs_retention.sql",
-                "(:ids::json))) and finished_at <= :now - :kept\n   and not (dedupe",
-                "(:ids::json))) and finished_at is not null and created_at <= :now - :kept\n   and not (dedupe",
+                "and ended.finished_at <= :now - :kept",
+                "and job.created_at <= :now - :kept",
             ),
         ),
         (DICE,),
@@ -135,20 +164,35 @@ STATES = (
         (
             Edit(
                 f"{_SQLITE}/jobs_retention.sql",
-                "json_each(:ids)) and finished_at <= :now - :kept\n   and not (dedupe",
-                "json_each(:ids)) and created_at <= :now - :kept\n   and not (dedupe",
+                "ended.state from holdfast_ended as ended",
+                "ended.state from holdfast_any_job as ended",
             ),
             Edit(
                 f"{_SQLITE}/jobs_retention.sql",
-                "(select value from json_each(:ids)) and finished_at is not null;",
-                "(select value from json_each(:ids));",
+                "and ended.finished_at <= :now - :kept",
+                "and job.created_at <= :now - :kept",
+            ),
+            Edit(
+                f"{_SQLITE}/jobs_retention.sql",
+                "exists (select 1 from holdfast_ended as ended where ended.id = holdfast_job.id)",
+                "true",
             ),
             Edit(
                 f"{_POSTGRES}/jobs_retention.sql",
-                "(:ids::json))) and finished_at <= :now - :kept\n   and not (dedupe",
-                "(:ids::json))) and created_at <= :now - :kept\n   and not (dedupe",
+                "ended.state from holdfast_ended as ended",
+                "ended.state from holdfast_any_job as ended",
             ),
-            Edit(f"{_POSTGRES}/jobs_retention.sql", "(:ids::json))) and finished_at is not null;", "(:ids::json)));"),
+            Edit(
+                f"{_POSTGRES}/jobs_retention.sql",
+                "and ended.finished_at <= :now - :kept",
+                "and job.created_at <= :now - :kept",
+            ),
+            Edit(f"{_POSTGRES}/jobs_retention.sql", "\n   for update of ended", "\n   for update of job"),
+            Edit(
+                f"{_POSTGRES}/jobs_retention.sql",
+                "exists (select 1 from holdfast_ended as ended where ended.id = holdfast_job.id)",
+                "true",
+            ),
         ),
         (DICE,),
     ),
@@ -156,13 +200,8 @@ STATES = (
         "retention of what others wait for",
         "An upstream is forgotten before the job that needs its result has looked.",
         (
-            Edit(
-                f"{_SQLITE}/jobs_retention.sql",
-                "and not (linked = 1\n            and (exists",
-                "and not (linked = 2\n            and (exists",
-                times=2,
-            ),
-            Edit(f"{_POSTGRES}/jobs_retention.sql", "and not (linked = 1", "and not (linked = 2", times=2),
+            Edit(f"{_SQLITE}/jobs_retention.sql", "linked = 1", "linked = 2", times=2),
+            Edit(f"{_POSTGRES}/jobs_retention.sql", "linked = 1", "linked = 2", times=2),
         ),
         (DICE,),
     ),
@@ -172,13 +211,13 @@ STATES = (
         (
             Edit(
                 f"{_SQLITE}/jobs_retention.sql",
-                "and e.kind = 'wait' and waiter.finished_at is null)))\nreturning id;",
-                "and e.kind = 'none')))\nreturning id;",
+                "where e.upstream = holdfast_ended.id and e.kind = 'wait'",
+                "where e.upstream = holdfast_ended.id and e.kind = 'none'",
             ),
             Edit(
                 f"{_POSTGRES}/jobs_retention.sql",
-                "and e.kind = 'wait' and waiter.finished_at is null)))\n                       order by id",
-                "and e.kind = 'none')))\n                       order by id",
+                " " * 40 + "where e.upstream = job.id and e.kind = 'wait'",
+                " " * 40 + "where e.upstream = job.id and e.kind = 'none'",
             ),
         ),
         (conforms("jobs_retention::a_result_that_a_suspended_job_waits_for_is_kept_with_its_job[memory-write]"),),
@@ -221,7 +260,7 @@ STATES = (
             ),
             Edit(
                 f"{_SQLITE}/budgets.sql",
-                "           and r.epoch = (select job.epoch from holdfast_job as job"
+                "           and r.epoch = (select job.epoch from holdfast_live as job"
                 " where job.id = r.job_id and job.state = 'running')),",
                 "           and r.epoch > 0),",
             ),

@@ -98,7 +98,8 @@ async def fork(tx: Tx, job_id: str, from_step: str, new_id: str, created_by: str
     state = await tx.one(sql.queue_state, name=job.queue)
     if state and state[0] in enqueuing.CLOSED:
         raise QueueClosed(job.queue, state[0])
-    await tx.one(sql.fork_job, id=job_id, fork=new_id, route=route, created_by=created_by)
+    await tx.one(sql.fork_job, id=job_id, fork=new_id, created_by=created_by)
+    await tx.one(sql.place_fork, id=job_id, fork=new_id, route=route)
     await tx.one(sql.fork_steps, id=job_id, fork=new_id, position=cut.position)
     await tx.one(sql.fork_artifacts, id=job_id, fork=new_id)
     await tx.one(sql.fork_values, id=job_id, fork=new_id)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ...errors import SchemaMismatch
 from .. import migrate
+from ..statements import sql
 from .connect import PATIENCE, patiently
 from .failures import code
 
@@ -78,6 +79,8 @@ def _apply(connection: sqlite3.Connection | sqlite3.Cursor, now: int) -> list[st
             connection.execute(statement)
         row = (migration.version, migration.name, now, migration.oldest_writer)
         connection.execute(_RECORD, row)
+    if missing and connection.execute("select 1 from holdfast_queue where events = 'all'").fetchone():
+        connection.execute(sql.hear_new_jobs.sqlite)  # a migration may have dropped the table it was on
     return [migration.name for migration in missing]
 
 

@@ -14,6 +14,8 @@ from ..statements import Statement, sqlite_for
 from ..unstorable import refuse_nul, refused
 from .spread import spread
 
+_encode = msgspec.json.Encoder().encode
+
 
 class SqliteTx(msgspec.Struct, eq=False):
     """`_now` is read once, after the lock was taken, so that one operation has one time."""
@@ -37,7 +39,7 @@ class SqliteTx(msgspec.Struct, eq=False):
         common["now"] = self._now
         text = statement.sqlite
         if statement.sqlite_takes_items:
-            pages = [self._execute(text, {"items": items, **common}).fetchall() for items in documents(rows)]
+            pages = [self._run(statement, {"items": items, **common}) for items in documents(rows)]
             return by_run(list(itertools.chain.from_iterable(pages)), rows)
         answers: list[Row | None] = []
         for row in rows:
@@ -45,13 +47,21 @@ class SqliteTx(msgspec.Struct, eq=False):
             found = cursor.fetchall()
             # A statement that returns nothing reports its count: RETURNING takes 5 µs.
             answers.append(found[0] if found else (cursor.rowcount,) if cursor.rowcount > 0 else None)
+            if statement.then and answers[-1]:
+                self._execute(statement.then.sqlite, {**row, **common})
         return answers
 
     async def count(self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], /) -> int:
         if len(rows) == 1:
-            text = sqlite_for(statement, 1, (*names, "now"), ())
-            return self._cursor.execute(text, (*rows[0], self._now)).rowcount
-        return self._store_many(statement, names, rows, {"now": self._now})
+            named, values = (*names, "now"), (*rows[0], self._now)
+            count = self._cursor.execute(sqlite_for(statement, 1, named, ()), values).rowcount
+            if count and statement.then:
+                self._cursor.execute(sqlite_for(statement.then, 1, named, ()), values)
+            return count
+        count = self._store_many(statement, names, rows, {"now": self._now})
+        if count and statement.then:
+            self._store_many(statement.then, names, rows, {"now": self._now})
+        return count
 
     async def copy(self, statement: Statement, rows: Sequence[Row], /) -> None:
         self._store_many(statement, copied(statement.sqlite)[1], rows, {})
@@ -62,7 +72,16 @@ class SqliteTx(msgspec.Struct, eq=False):
     def _rows(self, statement: Statement, params: dict[str, Value]) -> list[Row]:
         refuse_nul(params.values())
         params["now"] = self._now
-        return self._execute(statement.sqlite, params).fetchall()
+        return self._run(statement, params)
+
+    def _run(self, statement: Statement, params: dict[str, Value]) -> list[Row]:
+        rows = self._execute(statement.sqlite, params).fetchall()
+        if rows and statement.then:
+            params["ids"] = _encode([row[0] for row in rows]).decode()
+            cursor = self._execute(statement.then.sqlite, params)
+            # A second statement that reads gives the rows; one that writes leaves those of the first.
+            return cursor.fetchall() if cursor.description else rows
+        return rows
 
     def _store_many(
         self, statement: Statement, names: tuple[str, ...], rows: Sequence[Row], common: dict[str, Value]

@@ -9,13 +9,13 @@ from ....errors import FlowEnded, IllegalMove, NotFound, StorageBusy
 from ....model.flows import CancelPolicy, Edge, FlowCancel, FlowGraph, FlowRecord, Join, JoinChange, MemberRecord
 from ....model.jobs import JobState
 from ....rules import flows
-from ....rules.lifecycle import MAX_GENERATION
-from ...port import Params, Row, Tx
+from ...port import Row, Tx
 from ...statements import sql
 from ..audit import audit
 from ..jobs import values
 from ..jobs.counting import lower_tallies
 from ..jobs.queries import clock, get_job
+from ..jobs.retrying import revive
 from . import dependency_resolution
 from .edges import HOPS, as_list, recount, settle
 from .endings import end_if_over
@@ -190,13 +190,7 @@ async def _retry(tx: Tx, ids: Collection[str], *, forgiven: Collection[str]) -> 
 
 async def _retry_page(tx: Tx, ids: Sequence[str]) -> list[str]:
     rows = {row[0]: row for row in await tx.all(sql.look_at_jobs, ids=as_list(ids))}
-    keyless: list[Params] = [{"id": id} for id, row in rows.items() if _held(row) is None]
-    again = await tx.each(sql.retry_each, keyless, max_generation=MAX_GENERATION) if keyless else []
-    done = [str(row["id"]) for row, changed in zip(keyless, again, strict=True) if changed]
-    for id, row in rows.items():
-        if (held := _held(row)) is not None:
-            changed = await tx.one(sql.retry_job, id=id, max_generation=MAX_GENERATION, held=held)
-            done += [id] if changed else []
+    done = await revive(tx, {id: _held(row) for id, row in rows.items()})
     await lower_tallies(tx, [(rows[id][2], rows[id][1]) for id in done])
     for queue in {rows[id][2] for id in done}:
         tx.notify(f"queue:{queue}")

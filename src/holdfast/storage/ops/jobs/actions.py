@@ -15,7 +15,6 @@ from ....model.actions import Action, ActionResult, Order
 from ....model.jobs import JobState
 from ....model.outcomes import Finish, Released
 from ....rules.actions import ACTIONS, JobFacts, decide
-from ....rules.lifecycle import MAX_GENERATION
 from ...port import Params, Row, Tx
 from ...statements import Statement, sql
 from .. import steps
@@ -29,6 +28,7 @@ from .counting import lower_tallies
 from .enqueue import CLOSED
 from .finishing import settle
 from .retention import forget
+from .retrying import revive
 
 BATCH: Final = 500
 """Jobs in one transaction."""
@@ -91,10 +91,11 @@ async def delete(tx: Tx, job_id: str) -> ActionResult:
 
 
 async def _locked(tx: Tx, job_id: str) -> JobFacts:
-    row = await tx.one(sql.lock_and_look, id=job_id)
-    if row is None:
+    await tx.one(sql.lock_jobs, ids=json.dumps([job_id]))
+    jobs = await _look(tx, [job_id])
+    if not jobs:
         raise NotFound("job", job_id)
-    return _job(row)
+    return jobs[0]
 
 
 async def _act(tx: Tx, job: JobFacts, order: Order, reason: str) -> ActionResult:
@@ -172,13 +173,9 @@ async def _act_on(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -
 
 async def _retry(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -> Results:
     results = dict.fromkeys((job.id for job in jobs), ActionResult.RETRIED)
-    many = [job.id for job in jobs if job.held is None] if len(jobs) > 1 else []
-    await _each(tx, sql.retry_each, many, max_generation=MAX_GENERATION)
-    for job in jobs:
-        if job.held is not None or not many:
-            row = await tx.one(sql.retry_job, id=job.id, max_generation=MAX_GENERATION, held=job.held)
-            results[job.id] = ActionResult.RETRIED if row else ActionResult.KEY_TAKEN
-    again = [job for job in jobs if results[job.id].changes]
+    revived = await revive(tx, {job.id: job.held for job in jobs})
+    results |= {job.id: ActionResult.KEY_TAKEN for job in jobs if job.id not in revived}
+    again = [job for job in jobs if job.id in revived]
     await values.drop(tx, [job.id for job in again], "result")
     if order.fresh:
         for job in again:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ....errors import DuplicateJob, IdTaken, QueueClosed, StorageBusy
 from ....model.jobs import Dedupe, Enqueued, JobSpec
 from ....model.values import is_same
-from ...job_fields import GIVEN, given, reader
+from ...job_fields import COPIED, GIVEN, STORED, reader
 from ...port import Params, Row, Tx
 from ...statements import sql
 from .. import events
@@ -69,7 +69,7 @@ async def enqueue_fresh(tx: Tx, specs: Sequence[JobSpec]) -> list[Enqueued]:
     if closed is not None:
         for queue in queues:
             await _require_open(tx, queue)
-    await tx.copy(sql.copy_jobs, [_placed(spec, now) for spec in specs])
+    await _copy(tx, specs, now)
     if verbose is not None:
         await events.copied(tx, [spec.id for spec in specs])
     for queue in queues:
@@ -81,10 +81,15 @@ async def store_in_any_queue(tx: Tx, spec: JobSpec) -> None:
     """Store a job that follows from another, even in a queue that accepts no new ones."""
     await insert_routes(tx, [spec.route])
     now, *_ = await tx.one(sql.time_and_closed_queues) or (0,)
-    await tx.copy(sql.copy_jobs, [_placed(spec, now)])
+    await _copy(tx, [spec], now)
     await note_called(tx, [spec])
     await _note_hooks(tx, [spec])
     tx.notify(f"queue:{spec.route.queue}")
+
+
+async def _copy(tx: Tx, specs: Sequence[JobSpec], now: int) -> None:
+    await tx.copy(sql.copy_jobs, [(*_stored(spec), now) for spec in specs])
+    await tx.copy(sql.copy_live, [_placed(spec, now) for spec in specs])
 
 
 def held_key(spec: JobSpec) -> str | None:
@@ -175,6 +180,7 @@ async def _winner(tx: Tx, spec: JobSpec, dedupe: Dedupe) -> Enqueued | None:
     if dedupe.on_duplicate == "replace":
         payload = values.column_of(spec.payload)
         if row := await tx.one(sql.replace_job, id=winner_id, payload=payload, at=spec.at, delay=spec.delay):
+            await tx.one(sql.replace_payload, id=winner_id, payload=payload)
             await values.drop(tx, [winner_id], "payload")
             await values.keep(tx, winner_id, "payload", "", payload, spec.payload)
             tx.notify(f"queue:{row[0]}")
@@ -205,6 +211,8 @@ def _as_row(spec: JobSpec, rank: int | None = None) -> Params:
     return dict(zip(_COLUMNS, _values(spec, rank), strict=True))
 
 
+_stored: Final = reader(STORED)
+_copied: Final = reader(COPIED)
 _PLAIN_COLUMNS: Final = (*GIVEN, "queue", "route", "at", "delay", "deadline_at", "deadline")
 _COLUMNS: Final = (*_PLAIN_COLUMNS, "rank", "dedupe_scope", "dedupe_key", "dedupe_until", "dedupe_held")
 _plain_values: Final = reader((*GIVEN, "route.queue", "route.number", "at", "delay", "deadline_at", "deadline"))
@@ -222,11 +230,11 @@ _KEYLESS: Final = (None, None, None, None)
 
 
 def _placed(spec: JobSpec, now: int) -> Row:
-    """Return the row of a new job in the order of copy_jobs, as insert_job makes it."""
+    """Return where a new job starts, in the order of copy_live, as insert_job makes it."""
     starts = now + spec.delay if spec.at is None else spec.at
     due, reason = (1, "new") if starts <= now else (0, "delay")
     deadline = spec.deadline_at
     if deadline is None and spec.deadline is not None:
         deadline = now + spec.deadline
     route = spec.route
-    return (*given(spec), route.queue, route.number, "ready", due, starts, starts, reason, deadline, now)
+    return (*_copied(spec), route.queue, route.number, "ready", due, starts, starts, reason, deadline)

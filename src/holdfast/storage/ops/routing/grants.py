@@ -25,7 +25,7 @@ _GRANTABLE: Final = (JobState.READY, JobState.BLOCKED, JobState.SUSPENDED)
 
 async def grant(tx: Tx, job_id: str, worker: str, expires: int) -> Grant:
     """Let only `worker` claim the job for that many µs. An existing grant is replaced."""
-    held = await tx.one(sql.hold_route, id=job_id)
+    held = await _hold(tx, job_id)
     if held is None:
         await get_job(tx, job_id)
         raise IllegalMove(f"job {job_id} was made this moment; repeat the call")
@@ -46,7 +46,7 @@ async def grant(tx: Tx, job_id: str, worker: str, expires: int) -> Grant:
 
 async def withdraw(tx: Tx, job_id: str) -> bool:
     """Open the job to every worker now; False where there was no grant."""
-    held = await tx.one(sql.hold_route, id=job_id)
+    held = await _hold(tx, job_id)
     if held is None:
         await get_job(tx, job_id)
         return False
@@ -61,7 +61,7 @@ async def expire_grants(tx: Tx) -> int:
     ended = 0
     # Every transaction locks jobs in the order of their ids.
     for (job_id,) in sorted(await tx.all(sql.expired_grants, n=_PAGE)):
-        held = await tx.one(sql.hold_route, id=job_id)
+        held = await _hold(tx, job_id)
         # Read again under the lock: it may have been granted again.
         if await tx.one(sql.expired_grant, job_id=job_id) is not None:
             ended += 1
@@ -81,7 +81,7 @@ async def own_route(tx: Tx, job_id: str) -> int | None:
 
     The job is locked: no grant is made or ended before the transaction ends.
     """
-    held = await tx.one(sql.hold_route, id=job_id)
+    held = await _hold(tx, job_id)
     if held is None:
         return None
     granted = await tx.one(sql.granted_route, job_id=job_id)
@@ -102,12 +102,18 @@ async def _end(tx: Tx, ids: Sequence[str]) -> dict[str, Route]:
     """Remove grants of locked jobs, and restore and return the jobs' earlier routes."""
     restored: dict[str, Route] = {}
     for job_id, *granted in await tx.all(sql.take_grants, ids=json.dumps(list(ids))):
-        held = await tx.one(sql.hold_route, id=job_id)
+        held = await _hold(tx, job_id)
         if held is None:
             continue  # it was deleted
         restored[job_id] = await _route_before(tx, held, granted)
-        await tx.one(sql.set_route, id=job_id, route=restored[job_id].number)
+        ended = JobState(held[2]).is_terminal
+        await tx.one(sql.set_ended_route if ended else sql.set_route, id=job_id, route=restored[job_id].number)
     return restored
+
+
+async def _hold(tx: Tx, job_id: str) -> Row | None:
+    """Lock a job; return its route's number, its queue and its state."""
+    return await tx.one(sql.hold_route, id=job_id) or await tx.one(sql.hold_ended_route, id=job_id)
 
 
 async def _route_before(tx: Tx, held: Row, granted: Sequence[Any]) -> Route:

@@ -10,7 +10,7 @@ select data from holdfast_artifact where job_id = :job_id and name = :name;
 
 -- name: completion_of
 -- The job's result, if it has one.
-select case when state = 'succeeded' then result end, finished_at from holdfast_job where id = :job_id;
+select case when state = 'succeeded' then result end, finished_at from holdfast_any_job where id = :job_id;
 
 -- name: add_artifact
 insert into holdfast_artifact (job_id, name, key, content_type, size, sha256, epoch, created_at, blob, data)
@@ -28,7 +28,7 @@ select :fork, a.name, a.key, a.content_type, a.size, a.sha256, 0, a.created_at, 
 -- name: begin_blob
 -- Only for the run that owns the job. Checked again when the artifact is stored.
 insert into holdfast_blob (id, job_id, epoch, state, at)
-select :id, id, epoch, 'writing', :now from holdfast_job
+select :id, id, epoch, 'writing', :now from holdfast_live
  where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch
 returning id;
 
@@ -43,7 +43,7 @@ update holdfast_blob set state = 'doomed' where id = :id and state = 'writing' r
 -- No run can use them any more: an epoch never comes back. Index: holdfast_blob_loose.
 select id from holdfast_blob
  where state = 'writing' and at <= :now - :age
-   and not exists (select 1 from holdfast_job as job
+   and not exists (select 1 from holdfast_live as job
                     where job.id = holdfast_blob.job_id and job.state = 'running' and job.epoch = holdfast_blob.epoch)
  order by at
  limit :n;

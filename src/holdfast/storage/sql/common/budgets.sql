@@ -56,12 +56,12 @@ returning budget, dimension, amount;
 -- Of runs that are over. Without `exists`: Postgres may answer it by reading the whole table of jobs.
 delete from holdfast_reservation
  where budget = :budget
-   and coalesce((select job.epoch from holdfast_job as job
+   and coalesce((select job.epoch from holdfast_live as job
                   where job.id = holdfast_reservation.job_id and job.state = 'running'), -1) <> epoch;
 
 -- name: mark_run
 -- So that the end of the run, whoever writes it, releases its reservations.
-update holdfast_job
+update holdfast_live
    set holds = case when holds is null or holds = '[]' then '["run:' || id || '"]'
                     else substr(holds, 1, length(holds) - 1) || ',"run:' || id || '"]' end
  where id = :id and state = 'running' and epoch = :epoch
@@ -86,7 +86,7 @@ returning budget;
 -- name: short_of
 -- Blocked jobs that wait for a budget or a quota, longest first. Index: holdfast_shortage_key.
 select s.job_id, s.asked
-  from holdfast_shortage as s join holdfast_job as job on job.id = s.job_id
+  from holdfast_shortage as s join holdfast_live as job on job.id = s.job_id
  where s.key = :key and job.state = 'blocked' and job.reason in ('budget_exhausted', 'quota')
  order by s.since, s.job_id
  limit :n;
@@ -108,7 +108,7 @@ delete from holdfast_shortage
                    where coalesce((select case when job.state = 'running' then 1
                                                when job.state = 'blocked'
                                                     and job.reason in ('budget_exhausted', 'quota') then 1 end
-                                     from holdfast_job as job where job.id = s.job_id), 0) = 0
+                                     from holdfast_live as job where job.id = s.job_id), 0) = 0
                    limit :n)
 returning job_id;
 
@@ -116,7 +116,7 @@ returning job_id;
 select s.job_id from holdfast_shortage as s
  where coalesce((select case when job.state = 'running' then 1
                              when job.state = 'blocked' and job.reason in ('budget_exhausted', 'quota') then 1 end
-                   from holdfast_job as job where job.id = s.job_id), 0) = 0
+                   from holdfast_live as job where job.id = s.job_id), 0) = 0
  limit 1;
 
 -- name: what_is_spent

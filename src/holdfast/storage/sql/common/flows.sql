@@ -1,6 +1,6 @@
 -- name: cancelled_members
 -- Index: holdfast_job_member.
-select id from holdfast_job where flow = :flow and cancel_at >= :at order by id;
+select id from holdfast_any_job where flow = :flow and cancel_at >= :at order by id;
 
 -- name: get_flow
 select id, name, tenant, revision, members, live, on_success, on_failure, cancel_policy, cancel_reason, cancel_at,
@@ -44,7 +44,7 @@ update holdfast_flow
    set finished_at = :now, cancel_upto = null,
        outcome = case
            when cancel_at is not null then 'cancelled'
-           when exists (select 1 from holdfast_job as job
+           when exists (select 1 from holdfast_any_job as job
                          where job.flow = holdfast_flow.id
                            and (job.state in ('failed', 'expired')
                                 or job.state = 'cancelled' and job.reason is distinct from 'not_needed')) then 'failed'
@@ -63,12 +63,12 @@ select id, callback, on_success, on_failure from holdfast_flow where callback is
 update holdfast_flow set callback = null where id = :id and callback is not null returning id;
 
 -- name: count_members
-select state, count(*) from holdfast_job where flow = :flow group by state;
+select state, count(*) from holdfast_any_job where flow = :flow group by state;
 
 -- name: flow_members
 select job.id, job.member, job.task, job.queue, job.state, job.reason, job.attempts, job.generation, job.created_at,
        job.started_at, job.finished_at, j.mode, j.needed, j.rest, job.inputs
-  from holdfast_job as job
+  from holdfast_any_job as job
   left join holdfast_join as j on j.job_id = job.id and j.kind = 'flow'
  where job.flow = :flow
  order by job.member;
@@ -82,7 +82,7 @@ select e.upstream, e.downstream, e.policy, e.applied, e.met
 
 -- name: flow_sinks
 select job.id, job.member, job.task, job.state, job.result, job.error, job.reason
-  from holdfast_job as job
+  from holdfast_any_job as job
  where job.flow = :flow
    and not exists (select 1 from holdfast_edge as e where e.upstream = job.id and e.kind = 'flow')
  order by job.member;
@@ -91,7 +91,7 @@ select job.id, job.member, job.task, job.state, job.result, job.error, job.reaso
 -- A member, its join, and how many upstreams count.
 select job.flow, job.state, job.reason, job.inputs, j.applied, j.mode, j.needed, j.rest,
        (select count(*) from holdfast_edge as e where e.downstream = job.id and e.kind = 'flow' and e.applied = 1)
-  from holdfast_job as job
+  from holdfast_any_job as job
   left join holdfast_join as j on j.job_id = job.id and j.kind = 'flow'
  where job.id = :id;
 
@@ -109,16 +109,18 @@ select job.id
 
 -- name: upstreams_of
 -- The upstreams that a job still waits for, or whose outcome it was not given.
-select e.upstream, job.member, job.state, e.policy
+select e.upstream, job.member, coalesce(live.state, ended.state), e.policy
   from holdfast_edge as e
   left join holdfast_job as job on job.id = e.upstream
+  left join holdfast_live as live on live.id = e.upstream
+  left join holdfast_ended as ended on ended.id = e.upstream
  where e.downstream = :id and e.applied = 1 and coalesce(e.met, 0) = 0
  order by e.upstream
  limit :n;
 
 -- name: hold_member
 -- The run that extends its own flow.
-select flow from holdfast_job where id = :id and state = 'running' and owner = :owner and epoch = :epoch;
+select flow from holdfast_live where id = :id and state = 'running' and owner = :owner and epoch = :epoch;
 
 -- name: cancel_flow
 update holdfast_flow
@@ -155,10 +157,10 @@ select job_id from holdfast_join where sweep = 1 order by job_id limit :n;
 -- Unfinished upstreams of a released job, which no other job waits for.
 select e.upstream
   from holdfast_edge as e
-  join holdfast_job as job on job.id = e.upstream and job.finished_at is null and job.cancel_at is null
+  join holdfast_live as job on job.id = e.upstream and job.finished_at is null and job.cancel_at is null
  where e.downstream = :id and e.kind = 'flow' and e.applied = 1 and e.met is null
    and not exists (select 1 from holdfast_edge as other
-                     join holdfast_job as waiter on waiter.id = other.downstream
+                     join holdfast_live as waiter on waiter.id = other.downstream
                     where other.upstream = e.upstream and other.downstream <> :id and other.met is null
                       and waiter.state in ('blocked', 'suspended'))
  order by e.upstream

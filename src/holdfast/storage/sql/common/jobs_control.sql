@@ -1,5 +1,5 @@
 -- name: cancel_waiting
-update holdfast_job
+update holdfast_live
    set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
        dedupe_held = null, finished_at = :now
  where id = :id and state in ('ready', 'blocked', 'suspended')
@@ -7,13 +7,13 @@ returning linked;
 
 -- name: request_cancel
 -- The job stays running and keeps its epoch: a success within the grace stands.
-update holdfast_job
+update holdfast_live
    set cancel_at = coalesce(cancel_at, :now), cancel_reason = coalesce(cancel_reason, :reason)
  where id = :id and state = 'running'
 returning owner;
 
 -- name: force_cancel
-update holdfast_job
+update holdfast_live
    set state = 'cancelled', reason = :reason, cancel_at = coalesce(cancel_at, :now),
        cancel_reason = coalesce(cancel_reason, :reason), epoch = epoch + 1, owner = null, claim = null, alone = 0,
        dedupe_held = null, finished_at = :now
@@ -22,53 +22,43 @@ returning holds, linked;
 
 -- name: run_job_now
 -- Also jobs parked until an operator acts: this is that action.
-update holdfast_job
+update holdfast_live
    set state = 'ready', due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now,
        reason = case when state <> 'blocked' then reason when attempts > 0 then 'retry' else 'new' end
  where id = :id
    and (due = 0 or state = 'blocked' and reason not in ('dependencies', 'budget_exhausted', 'quota', 'route'))
 returning queue;
 
--- name: retry_job
--- A new generation: attempts from zero, history kept, no stale result, no deadline that has passed. A live twin keeps the
--- dedupe key.
-update holdfast_job
-   set state = 'ready', due = 1, reason = 'replay', not_before = :now, rank = :now, generation = generation + 1,
-       past_attempts = past_attempts + attempts,
-       attempts = 0, crashes = 0, losses = 0, suspect = 0, epoch = epoch + 1, cancel_at = null, cancel_reason = null,
-       finished_at = null, finished_epoch = null, result = null,
-       deadline = case when deadline > :now then deadline end, dedupe_held = :held
- where id = :id and finished_at is not null and generation < :max_generation
-   and (cast(:held as text) is null or not exists (select 1 from holdfast_job as twin where twin.dedupe_held = :held))
-returning queue, linked;
-
 -- name: delete_job
 -- A linked job ends first, so that the jobs that wait for it are notified.
-delete from holdfast_job where id = :id and state <> 'running' and state <> 'suspended' and linked = 0 returning id;
+delete from holdfast_job
+ where id = :id and (select place.linked = 0 and place.state not in ('running', 'suspended')
+                     from holdfast_any_job as place where place.id = :id)
+returning id;
 
 -- name: set_priority
-update holdfast_job set priority = :priority
+update holdfast_live set priority = :priority
  where id = :id and state in ('ready', 'blocked', 'suspended') returning id;
 
 -- name: hold_job
 -- Not an end and not a loss of ownership: it keeps its epoch, its key and its due time.
-update holdfast_job set state = 'blocked', due = null, reason = 'operator' where id = :id and state = 'ready'
+update holdfast_live set state = 'blocked', due = null, reason = 'operator' where id = :id and state = 'ready'
 returning queue;
 
 -- name: release_job
-update holdfast_job
+update holdfast_live
    set state = 'ready', reason = case when attempts > 0 then 'retry' when not_before > :now then 'delay' else 'new' end,
        due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end
  where id = :id and state = 'blocked' and reason = 'operator'
 returning queue;
 
 -- name: move_job
-update holdfast_job set queue = :queue, route = :route where id = :id and state in ('ready', 'blocked')
+update holdfast_live set queue = :queue, route = :route where id = :id and state in ('ready', 'blocked')
 returning queue;
 
 -- name: reschedule_job
 -- A held job stays held; its release then looks at the new time.
-update holdfast_job
+update holdfast_live
    set not_before = coalesce(cast(:at as bigint), :now + cast(:delay as bigint)),
        rank = coalesce(cast(:at as bigint), :now + cast(:delay as bigint)),
        due = case when state = 'blocked' then null

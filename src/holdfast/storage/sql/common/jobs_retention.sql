@@ -1,17 +1,17 @@
 -- name: page_of_ended
--- Oldest first, from the index alone but for the id. Index: holdfast_job_ended.
-select id, queue, state, finished_at from holdfast_job
+-- Oldest first, from the index alone but for the id. Index: holdfast_ended_time.
+select id, queue, state, finished_at from holdfast_ended
  where finished_at > :after and finished_at <= :now - :kept
  order by finished_at, queue, state
  limit :n offset :skip;
 
 -- name: ended_in_queue
--- Only the cap matters. Index: holdfast_job_ended, which has all columns that are read.
-select count(*) from holdfast_job where finished_at is not null and queue = :queue;
+-- Only the cap matters. Index: holdfast_ended_time, which has all columns that are read.
+select count(*) from holdfast_ended where finished_at is not null and queue = :queue;
 
 -- name: page_of_evicted
--- Oldest first, from where the last page ended. Index: holdfast_job_ended.
-select id, finished_at from holdfast_job
+-- Oldest first, from where the last page ended. Index: holdfast_ended_time.
+select id, finished_at from holdfast_ended
  where finished_at >= :after and queue = :queue and state = :state
  order by finished_at
  limit :n;

@@ -31,21 +31,21 @@ delete from holdfast_lane
 update holdfast_lane set standing = 0, capacity = null, origin = 'code' where key = :key and standing = 1 returning key;
 
 -- name: parked_lanes
--- The distinct lanes of parked jobs, each found by one step on holdfast_job_parked.
+-- The distinct lanes of parked jobs, each found by one step on holdfast_live_parked.
 with recursive lanes(lane) as (
-    select min(lane) from holdfast_job where due = 2
+    select min(lane) from holdfast_live where due = 2
     union all
-    select (select min(j.lane) from holdfast_job j where j.due = 2 and j.lane > lanes.lane) from lanes
+    select (select min(j.lane) from holdfast_live j where j.due = 2 and j.lane > lanes.lane) from lanes
      where lanes.lane is not null
 )
 select lane from lanes where lane is not null;
 
 -- name: first_parked
--- By the first row of holdfast_job_parked, and not by `exists`: Postgres may answer that by reading the whole table.
-select id from holdfast_job where due = 2 and lane = :lane order by priority desc, rank, id limit 1;
+-- By the first row of holdfast_live_parked, and not by `exists`: Postgres may answer that by reading the whole table.
+select id from holdfast_live where due = 2 and lane = :lane order by priority desc, rank, id limit 1;
 
 -- name: count_parked_in
-select count(*) from holdfast_job where due = 2 and lane = :lane;
+select count(*) from holdfast_live where due = 2 and lane = :lane;
 
 -- name: ensure_bucket
 insert into holdfast_bucket (scope, capacity, refill, tokens, refilled_at, origin)
@@ -62,7 +62,7 @@ update holdfast_bucket
        refilled_at = case when refilled_at > :at and refilled_at < :at + 5000000 then refilled_at else :at end,
        ready_at = case when base is not null
                         and (:waits = 1
-                             or exists (select 1 from holdfast_job where due = 2 and lane = 'rate:' || holdfast_bucket.scope))
+                             or exists (select 1 from holdfast_live where due = 2 and lane = 'rate:' || holdfast_bucket.scope))
                        then :at + :wait end
  where scope = :scope;
 
@@ -107,7 +107,7 @@ select scope from holdfast_bucket as b
  where ready_at is not null
    and (refilled_at > :now + 5000000
         or ready_at <= :now - 10000000
-           and not exists (select 1 from holdfast_job where due = 2 and lane = 'rate:' || b.scope))
+           and not exists (select 1 from holdfast_live where due = 2 and lane = 'rate:' || b.scope))
  limit 1;
 
 -- name: quiet_buckets
@@ -115,7 +115,7 @@ update holdfast_bucket set ready_at = case when refilled_at > :now + 5000000 the
  where ready_at is not null
    and (refilled_at > :now + 5000000
         or ready_at <= :now - 10000000
-           and not exists (select 1 from holdfast_job where due = 2 and lane = 'rate:' || holdfast_bucket.scope));
+           and not exists (select 1 from holdfast_live where due = 2 and lane = 'rate:' || holdfast_bucket.scope));
 
 -- name: count_keyed_buckets
 select base, count(*) from holdfast_bucket where base is not null group by base;
@@ -185,31 +185,31 @@ select :scope, threshold, open_for, 'code' from holdfast_breaker where scope = :
 
 -- name: get_breaker
 -- A trial counts while its run lasts, however that ends. Without `exists`: Postgres may answer many of those by reading
--- the whole table once. Indexes: holdfast_job's own, holdfast_job_parked.
+-- the whole table once. Indexes: holdfast_job's own, holdfast_live_parked.
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
-       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
-       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+       (select job.epoch from holdfast_live as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_live as job where job.due = 2 and job.lane = 'breaker:' || b.scope
          order by job.priority desc, job.rank, job.id limit 1) is not null
   from holdfast_breaker as b
  where scope = :scope;
 
 -- name: list_breakers
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
-       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
-       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+       (select job.epoch from holdfast_live as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_live as job where job.due = 2 and job.lane = 'breaker:' || b.scope
          order by job.priority desc, job.rank, job.id limit 1) is not null
   from holdfast_breaker as b
  order by scope;
 
 -- name: restless_breakers
--- Those that are not closed, or that jobs wait for. Index: holdfast_job_parked.
+-- Those that are not closed, or that jobs wait for. Index: holdfast_live_parked.
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
-       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
-       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+       (select job.epoch from holdfast_live as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_live as job where job.due = 2 and job.lane = 'breaker:' || b.scope
          order by job.priority desc, job.rank, job.id limit 1) is not null
   from holdfast_breaker as b
  where open_until is not null
-    or (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+    or (select job.id from holdfast_live as job where job.due = 2 and job.lane = 'breaker:' || b.scope
          order by job.priority desc, job.rank, job.id limit 1) is not null
  order by scope;
 
@@ -243,7 +243,7 @@ select q.key, q.tenant, q.name, q.allowed, q.span, q.concurrency, q.admitted, q.
        (select count(*) from holdfast_admission as a
          where a.quota = q.key and a.active = 1
            and case when a.job_id is null then case when a.until_at > :now then 1 else 0 end
-                    when a.epoch = (select job.epoch from holdfast_job as job
+                    when a.epoch = (select job.epoch from holdfast_live as job
                                      where job.id = a.job_id and job.state = 'running') then 1 else 0 end = 1)
   from holdfast_quota as q
  where q.key = :key;
@@ -269,7 +269,7 @@ update holdfast_quota set admitted = admitted + :admitted, refused = refused + :
 -- name: get_admission
 select at, until_at, job_id, epoch,
        active = 1 and case when job_id is null then until_at > :now
-                           else epoch = (select job.epoch from holdfast_job as job
+                           else epoch = (select job.epoch from holdfast_live as job
                                           where job.id = holdfast_admission.job_id and job.state = 'running') end,
        :now
   from holdfast_admission
@@ -301,7 +301,7 @@ delete from holdfast_admission
  where quota = :quota and until_at <= :now
    and (active = 0
         or job_id is null
-        or coalesce((select job.epoch from holdfast_job as job
+        or coalesce((select job.epoch from holdfast_live as job
                       where job.id = holdfast_admission.job_id and job.state = 'running'), -1) <> epoch);
 
 -- name: end_admission
@@ -332,12 +332,12 @@ insert into holdfast_share (queue, worker, slots) values (:queue, :worker, :slot
 delete from holdfast_share where queue = :queue and worker = :worker;
 
 -- name: queues_with_work
--- Each queue that has something to claim, found by one step of holdfast_job_ready per route.
+-- Each queue that has something to claim, found by one step of holdfast_live_ready per route.
 with recursive routes(route) as (
-    select min(route) from holdfast_job where due = 1
+    select min(route) from holdfast_live where due = 1
     union all
-    select (select min(j.route) from holdfast_job j where j.due = 1 and j.route > routes.route) from routes
+    select (select min(j.route) from holdfast_live j where j.due = 1 and j.route > routes.route) from routes
      where routes.route is not null
 )
-select distinct (select queue from holdfast_job j where j.due = 1 and j.route = routes.route limit 1)
+select distinct (select queue from holdfast_live j where j.due = 1 and j.route = routes.route limit 1)
   from routes where routes.route is not null;

@@ -1,13 +1,13 @@
 -- name: hasten_entries
--- Retry now: entries that come due later. Index: holdfast_job_queued.
-update holdfast_job
+-- Retry now: entries that come due later. Index: holdfast_live_queued.
+update holdfast_live
    set due = case suspect when 1 then 3 else 1 end, not_before = :now, rank = :now
  where queue = :queue and due = 0 and (cast(:tenant as text) is null or tenant = :tenant)
 returning id;
 
 -- name: release_parked
--- Retry now: entries parked until an operator acts, not by an operator or behind another. Index: holdfast_job_blocked.
-update holdfast_job
+-- Retry now: entries parked until an operator acts, not by an operator or behind another. Index: holdfast_live_blocked.
+update holdfast_live
    set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'retry', not_before = :now, rank = :now
  where queue = :queue and state = 'blocked'
    and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
@@ -19,24 +19,25 @@ update holdfast_queue set cool_until = :now where name = :queue and cool_until >
 
 -- name: entries_in
 -- Every entry of an outbox, each part by an index of its own: ended, ready, running, blocked.
-select (select count(*) from holdfast_job where finished_at is not null and task = :queue and queue = :queue)
-     + (select count(*) from holdfast_job where due is not null and queue = :queue)
-     + (select count(*) from holdfast_job where owner is not null and queue = :queue)
-     + (select count(*) from holdfast_job where state = 'blocked' and queue = :queue);
+select (select count(*) from holdfast_ended where finished_at is not null and task = :queue and queue = :queue)
+     + (select count(*) from holdfast_live where due is not null and queue = :queue)
+     + (select count(*) from holdfast_live where owner is not null and queue = :queue)
+     + (select count(*) from holdfast_live where state = 'blocked' and queue = :queue);
 
 -- name: evictable_entries
--- The oldest that have ended in a state. Index: holdfast_job_history.
-select id from holdfast_job
+-- The oldest that have ended in a state. Index: holdfast_ended_task.
+select id from holdfast_ended
  where finished_at is not null and task = :queue and queue = :queue and state = :state and linked = 0
  order by id
  limit :n;
 
 -- name: abandoned_entries
--- Index: holdfast_job_unsuccessful.
-select id, payload, generation from holdfast_job
- where finished_at is not null and state <> 'succeeded' and state = 'failed' and queue = :queue
-   and created_at <= :now - :older and (cast(:tenant as text) is null or tenant = :tenant)
- order by id;
+-- Index: holdfast_ended_unsuccessful.
+select ended.id, job.payload, ended.generation
+  from holdfast_ended as ended join holdfast_job as job on job.id = ended.id
+ where ended.state <> 'succeeded' and ended.state = 'failed' and ended.queue = :queue
+   and job.created_at <= :now - :older and (cast(:tenant as text) is null or ended.tenant = :tenant)
+ order by ended.id;
 
 -- name: note_order
 insert into holdfast_outbox_order (queue, key, job_id) values (:queue, :key, :job_id)
@@ -46,11 +47,11 @@ returning seq;
 -- name: stalled_order
 -- Keys of entries that wait for earlier ones, all of which have ended.
 select distinct mine.key
-  from holdfast_job as job
+  from holdfast_live as job
   join holdfast_outbox_order as mine on mine.job_id = job.id
  where job.state = 'blocked' and job.queue = :queue and job.reason = 'order'
    and not exists (select 1 from holdfast_outbox_order as earlier
-                     join holdfast_job as ahead on ahead.id = earlier.job_id
+                     join holdfast_live as ahead on ahead.id = earlier.job_id
                     where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
                       and ahead.finished_at is null)
  limit 100;

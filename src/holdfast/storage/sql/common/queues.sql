@@ -34,20 +34,20 @@ select :now, (select min(name) from holdfast_queue where state in ('draining', '
        (select min(name) from holdfast_queue where events = 'all');
 
 -- name: tasks_of_queue
--- Of ended jobs by one step on holdfast_job_history for each task; of live ones by the jobs that wait or run.
+-- Of ended jobs by one step on holdfast_ended_task for each task; of live ones by the jobs that wait or run.
 with recursive ended(task) as (
-    select min(task) from holdfast_job where finished_at is not null
+    select min(task) from holdfast_ended
     union all
-    select (select min(job.task) from holdfast_job as job where job.finished_at is not null and job.task > ended.task)
+    select (select min(job.task) from holdfast_ended as job where job.task > ended.task)
       from ended where ended.task is not null
 )
 select task from ended
  where task is not null
-   and exists (select 1 from holdfast_job as job
-                where job.finished_at is not null and job.task = ended.task and job.queue = :queue)
-union select task from holdfast_job where due is not null and queue = :queue
-union select task from holdfast_job where owner is not null and queue = :queue
-union select task from holdfast_job where state in ('blocked', 'suspended') and queue = :queue
+   and exists (select 1 from holdfast_ended as job
+                where job.task = ended.task and job.queue = :queue)
+union select task from holdfast_live where due is not null and queue = :queue
+union select task from holdfast_live where owner is not null and queue = :queue
+union select task from holdfast_live where state in ('blocked', 'suspended') and queue = :queue
  order by 1;
 
 -- name: queue_states
@@ -57,7 +57,7 @@ select name, state from holdfast_queue order by name;
 select state from holdfast_queue where name = :name;
 
 -- name: queue_stands
--- Index: holdfast_job_owned.
+-- Index: holdfast_live_owned.
 select q.state, q.cool_until - :now, q.max_workers,
-       (select count(*) from holdfast_job as job where job.owner is not null and job.queue = q.name)
+       (select count(*) from holdfast_live as job where job.owner is not null and job.queue = q.name)
   from holdfast_queue as q where q.name = :name;

@@ -1,7 +1,7 @@
 -- name: held_jobs
--- The jobs that a worker owns, with the facts on which its next claim depends. Index: holdfast_job_owned.
+-- The jobs that a worker owns, with the facts on which its next claim depends. Index: holdfast_live_owned.
 select id, epoch, generation, attempts, queue, route, alone, cancel_at
-  from holdfast_job
+  from holdfast_live
  where owner = :owner
  order by id;
 

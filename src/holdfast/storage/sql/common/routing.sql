@@ -10,19 +10,19 @@ select id, idle_since from holdfast_route;
 
 -- name: live_routes
 -- The distinct routes of jobs that have not ended, one SELECT for each partial index of live jobs; of the ready ones,
--- which may be many, by one step on holdfast_job_ready for each route.
+-- which may be many, by one step on holdfast_live_ready for each route.
 with recursive ready(route) as (
-    select min(route) from holdfast_job where due = 1
+    select min(route) from holdfast_live where due = 1
     union all
-    select (select min(j.route) from holdfast_job j where j.due = 1 and j.route > ready.route) from ready
+    select (select min(j.route) from holdfast_live j where j.due = 1 and j.route > ready.route) from ready
      where ready.route is not null
 )
 select route from ready where route is not null
-union select route from holdfast_job where due = 0
-union select route from holdfast_job where due = 2
-union select route from holdfast_job where due = 3
-union select route from holdfast_job where owner is not null
-union select route from holdfast_job where state in ('blocked', 'suspended');
+union select route from holdfast_live where due = 0
+union select route from holdfast_live where due = 2
+union select route from holdfast_live where due = 3
+union select route from holdfast_live where owner is not null
+union select route from holdfast_live where state in ('blocked', 'suspended');
 
 -- name: route_idle_since
 select idle_since from holdfast_route where id = :id;
@@ -36,7 +36,7 @@ update holdfast_route set idle_since = :now where id = :id and idle_since is nul
 -- name: routes_without_jobs
 -- Reads every job once: run rarely, and only if a route has been idle for a day.
 select id from holdfast_route
- where idle_since <= :now - :kept and id not in (select route from holdfast_job);
+ where idle_since <= :now - :kept and id not in (select route from holdfast_live union select route from holdfast_ended);
 
 -- name: delete_route
 delete from holdfast_route where id = :id and idle_since <= :now - :kept;
@@ -75,26 +75,32 @@ select job_id from holdfast_grant where expires_at <= :now order by expires_at l
 
 -- name: hold_route
 -- The update that changes nothing locks the row: jobs before their grants, as a claim does.
-update holdfast_job set route = route where id = :id returning route, queue, state;
+update holdfast_live set route = route where id = :id returning route, queue, state;
+
+-- name: hold_ended_route
+update holdfast_ended set route = route where id = :id returning route, queue, state;
+
+-- name: set_ended_route
+update holdfast_ended set route = :route where id = :id returning queue;
 
 -- name: set_route
-update holdfast_job set route = :route where id = :id returning queue;
+update holdfast_live set route = :route where id = :id returning queue;
 
 -- name: expired_grant
 select job_id from holdfast_grant where job_id = :job_id and expires_at <= :now;
 
 -- name: waiting_routes
--- Each route that has something to claim, by one step of holdfast_job_ready per route, with the first of its jobs.
+-- Each route that has something to claim, by one step of holdfast_live_ready per route, with the first of its jobs.
 with recursive routes(route) as (
-    select min(route) from holdfast_job where due = 1
+    select min(route) from holdfast_live where due = 1
     union all
-    select (select min(j.route) from holdfast_job j where j.due = 1 and j.route > routes.route) from routes
+    select (select min(j.route) from holdfast_live j where j.due = 1 and j.route > routes.route) from routes
      where routes.route is not null
 )
 select j.route, j.queue, j.id
   from routes
-  join holdfast_job as j
-    on j.id = (select h.id from holdfast_job h where h.due = 1 and h.route = routes.route
+  join holdfast_live as j
+    on j.id = (select h.id from holdfast_live h where h.due = 1 and h.route = routes.route
                 order by h.priority desc, h.rank, h.id limit 1)
  where routes.route is not null;
 

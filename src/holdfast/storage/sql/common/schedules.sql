@@ -104,7 +104,7 @@ select tick from holdfast_cron_tick
 -- name: live_jobs_of_schedule
 -- States of its newest jobs, and of the one that was run by hand.
 select job.id
-  from holdfast_job as job
+  from holdfast_live as job
  where job.finished_at is null
    and (job.id = :last_job
         or job.id in (select recent.job_id

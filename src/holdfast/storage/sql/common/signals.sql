@@ -23,7 +23,7 @@ delete from holdfast_edge where downstream = :job_id and kind = 'wait';
 delete from holdfast_join where job_id = :job_id and kind = 'wait';
 
 -- name: resume_job
-update holdfast_job
+update holdfast_live
    set state = 'ready', due = case when :delay > 0 then 0 when suspect = 1 then 3 else 1 end, reason = 'resumed',
        not_before = :now + :delay, rank = :now + :delay
  where id = :id and state = 'suspended'
@@ -31,7 +31,7 @@ returning queue;
 
 -- name: give_up_job
 -- Its wait timed out.
-update holdfast_job
+update holdfast_live
    set state = :state, due = null, reason = :reason, error = coalesce(cast(:error as text), error),
        cancel_at = case when :state = 'cancelled' then :now else cancel_at end,
        cancel_reason = case when :state = 'cancelled' then :reason else cancel_reason end,
@@ -40,7 +40,7 @@ update holdfast_job
 returning queue, linked;
 
 -- name: escalate_job
-update holdfast_job set reason = 'escalated' where id = :id and state = 'suspended' returning id;
+update holdfast_live set reason = 'escalated' where id = :id and state = 'suspended' returning id;
 
 -- name: escalate_wait
 update holdfast_wait set timeout_at = null, wake_at = null where job_id = :job_id;
@@ -55,7 +55,7 @@ select job.id, :key,
        coalesce(cast(:position as integer),
                 (select max(position) from holdfast_step where job_id = :job_id) + 1, 1),
        :kind, :name, :called, :value, 1, job.epoch, coalesce(cast(:since as bigint), :now), :now
-  from holdfast_job as job where job.id = :job_id
+  from holdfast_any_job as job where job.id = :job_id
     on conflict (job_id, key) do nothing;
 
 -- name: insert_signal
@@ -101,7 +101,7 @@ returning expires_at;
 select w.job_id, w.name, w.kid, w.schema, w.expires_at, w.closed_at, w.generation, w.once,
        job.tenant, job.generation, job.finished_at, :now
   from holdfast_waitpoint as w
-  join holdfast_job as job on job.id = w.job_id
+  join holdfast_any_job as job on job.id = w.job_id
  where w.id = :id;
 
 -- name: open_waitpoint_named
@@ -131,9 +131,10 @@ select value from holdfast_meta where key = 'tokens_refused';
 -- name: pending_waitpoints
 -- Of jobs that have not ended since they opened them. Index: holdfast_waitpoint_open.
 select w.id, w.job_id, job.task, job.queue, job.tenant, w.name, w.kid, w.schema, w.created_at, w.expires_at,
-       w.refusals, w.refused_at, job.state, substr(job.payload, 1, 1000)
+       w.refusals, w.refused_at, job.state, substr(given.payload, 1, 1000)
   from holdfast_waitpoint as w
-  join holdfast_job as job on job.id = w.job_id and job.generation = w.generation and job.finished_at is null
+  join holdfast_live as job on job.id = w.job_id and job.generation = w.generation
+  join holdfast_job as given on given.id = w.job_id
  where w.closed_at is null and w.expires_at > :now and w.id > :after
    and (cast(:tenant as text) is null or job.tenant = :tenant)
    and (cast(:job_id as text) is null or w.job_id = :job_id)

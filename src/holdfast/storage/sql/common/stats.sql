@@ -1,57 +1,57 @@
 -- name: count_ready
--- Each route and priority is found by one step on holdfast_job_ready; what is in it is counted up to a cap. The head is
+-- Each route and priority is found by one step on holdfast_live_ready; what is in it is counted up to a cap. The head is
 -- the oldest of the first hundred: where fairness ranks the jobs, the first need not be the oldest.
 with recursive routes(route) as (
-    select min(route) from holdfast_job where due = 1
+    select min(route) from holdfast_live where due = 1
     union all
-    select (select min(j.route) from holdfast_job as j where j.due = 1 and j.route > routes.route) from routes
+    select (select min(j.route) from holdfast_live as j where j.due = 1 and j.route > routes.route) from routes
      where routes.route is not null
 ), tiers(route, priority) as (
-    select route, (select max(j.priority) from holdfast_job as j where j.due = 1 and j.route = routes.route) from routes
+    select route, (select max(j.priority) from holdfast_live as j where j.due = 1 and j.route = routes.route) from routes
      where route is not null
     union all
-    select route, (select max(j.priority) from holdfast_job as j
+    select route, (select max(j.priority) from holdfast_live as j
                     where j.due = 1 and j.route = tiers.route and j.priority < tiers.priority)
       from tiers where priority is not null
 )
-select (select j.queue from holdfast_job as j where j.due = 1 and j.route = tiers.route limit 1),
-       (select count(*) from (select 1 from holdfast_job as j
+select (select j.queue from holdfast_live as j where j.due = 1 and j.route = tiers.route limit 1),
+       (select count(*) from (select 1 from holdfast_live as j
                                where j.due = 1 and j.route = tiers.route and j.priority = tiers.priority
                                limit :cap) as first),
-       (select min(not_before) from (select j.not_before from holdfast_job as j
+       (select min(not_before) from (select j.not_before from holdfast_live as j
                                       where j.due = 1 and j.route = tiers.route and j.priority = tiers.priority
                                       order by j.rank, j.id limit 100) as head)
   from tiers where priority is not null;
 
 -- name: count_suspects
--- Few. Index: holdfast_job_suspect.
+-- Few. Index: holdfast_live_suspect.
 select queue, count(*), min(not_before)
-  from (select queue, not_before from holdfast_job where due = 3 order by route limit :cap) as few group by queue;
+  from (select queue, not_before from holdfast_live where due = 3 order by route limit :cap) as few group by queue;
 
 -- name: count_later
--- Due ones wait for the next claim to mark them. Index: holdfast_job_later.
+-- Due ones wait for the next claim to mark them. Index: holdfast_live_later.
 select queue, case when not_before <= :now then 1 else 0 end, reason, count(*), min(not_before)
-  from (select queue, not_before, reason from holdfast_job where due = 0 order by not_before limit :cap) as few
+  from (select queue, not_before, reason from holdfast_live where due = 0 order by not_before limit :cap) as few
  group by 1, 2, 3;
 
 -- name: count_parked
--- Index: holdfast_job_parked.
-select queue, count(*) from (select queue from holdfast_job where due = 2 order by lane limit :cap) as few
+-- Index: holdfast_live_parked.
+select queue, count(*) from (select queue from holdfast_live where due = 2 order by lane limit :cap) as few
  group by queue;
 
 -- name: count_parked_lanes
--- Index: holdfast_job_parked.
-select lane, count(*) from (select lane from holdfast_job where due = 2 order by lane limit :cap) as few group by lane;
+-- Index: holdfast_live_parked.
+select lane, count(*) from (select lane from holdfast_live where due = 2 order by lane limit :cap) as few group by lane;
 
 -- name: count_running
--- Index: holdfast_job_owned.
-select queue, count(*) from (select queue from holdfast_job where owner is not null order by owner limit :cap) as few
+-- Index: holdfast_live_owned.
+select queue, count(*) from (select queue from holdfast_live where owner is not null order by owner limit :cap) as few
  group by queue;
 
 -- name: count_held
--- Index: holdfast_job_waiting.
+-- Index: holdfast_live_waiting.
 select queue, state, count(*)
-  from (select queue, state from holdfast_job where state in ('blocked', 'suspended') order by id limit :cap) as few
+  from (select queue, state from holdfast_live where state in ('blocked', 'suspended') order by id limit :cap) as few
  group by 1, 2;
 
 -- name: queue_switches
@@ -81,37 +81,37 @@ delete from holdfast_pulse where worker not in (select id from holdfast_worker);
 
 -- name: signs_of_minute
 -- Whether there is anything to roll, and whether it has changed: each counted on an index alone, except running jobs.
-select (select count(*) from holdfast_job where finished_at >= :since and finished_at < :until),
+select (select count(*) from holdfast_ended where finished_at >= :since and finished_at < :until),
        (select count(*) from holdfast_job where id >= :first_id and id < :last_id),
        (select count(*) from holdfast_attempt where ended_at >= :since and ended_at < :until),
-       (select count(*) from holdfast_job where owner is not null and claimed_at >= :since and claimed_at < :until);
+       (select count(*) from holdfast_live where owner is not null and claimed_at >= :since and claimed_at < :until);
 
 -- name: roll_ended
--- Index: holdfast_job_ended. The task is in the row itself: in the index every end of a job would write it.
-select queue, task, state, count(*) from holdfast_job
+-- Index: holdfast_ended_time. The task is in the row itself: in the index every end of a job would write it.
+select queue, task, state, count(*) from holdfast_ended
  where finished_at >= :since and finished_at < :until
  group by 1, 2, 3;
 
 -- name: roll_enqueued
 -- Ids are made in the order of time, by the clock of the enqueuing client; a margin on both sides compensates for it.
-select queue, task, count(*) from holdfast_job
+select queue, task, count(*) from holdfast_any_job
  where id >= :first_id and id < :last_id and created_at >= :since and created_at < :until
  group by 1, 2;
 
 -- name: roll_started
 -- A run is either in progress, or ended in success, or is in the history.
 select queue, task, sum(runs) from (
-    select queue, task, count(*) as runs from holdfast_job
+    select queue, task, count(*) as runs from holdfast_live
      where owner is not null and claimed_at >= :since and claimed_at < :until
      group by 1, 2
     union all
-    select queue, task, count(*) from holdfast_job
+    select queue, task, count(*) from holdfast_ended
      where finished_at >= :since and finished_at < :later and state = 'succeeded'
        and claimed_at >= :since and claimed_at < :until
      group by 1, 2
     union all
     select job.queue, job.task, count(*)
-      from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
+      from holdfast_attempt as past join holdfast_any_job as job on job.id = past.job_id
      where past.ended_at >= :since and past.ended_at < :later
        and past.started_at >= :since and past.started_at < :until
      group by 1, 2) as parts
@@ -120,7 +120,7 @@ select queue, task, sum(runs) from (
 -- name: roll_again
 -- Runs after which the job went back to waiting. The last run of a job that failed for good is not one of them.
 select job.queue, job.task, past.outcome, count(*)
-  from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
+  from holdfast_attempt as past join holdfast_any_job as job on job.id = past.job_id
  where past.ended_at >= :since and past.ended_at < :until
    and past.outcome in ('failed', 'timeout', 'crashed', 'lost', 'throttled')
    and not (job.state = 'failed' and job.epoch = past.epoch + 1)
@@ -130,7 +130,7 @@ select job.queue, job.task, past.outcome, count(*)
 -- How the run times and waits of each task are distributed: rounded, by a fifth at most, and counted. Unlike
 -- percentiles, the counts of several minutes can be added.
 with ended as (
-    select task, finished_at - claimed_at as run, claimed_at - not_before as wait from holdfast_job
+    select task, finished_at - claimed_at as run, claimed_at - not_before as wait from holdfast_ended
      where finished_at >= :since and finished_at < :until and state in ('succeeded', 'failed')
        and claimed_at is not null
 )
@@ -202,7 +202,7 @@ returning name;
 -- name: page_of_errors
 -- Index: holdfast_attempt_ended. What ended a moment ago may still lack neighbours that commit later.
 select past.ended_at, past.job_id, past.epoch, job.task, past.error
-  from holdfast_attempt as past join holdfast_job as job on job.id = past.job_id
+  from holdfast_attempt as past join holdfast_any_job as job on job.id = past.job_id
  where past.ended_at >= :at
    and (past.ended_at > :at or past.job_id > :job_id or past.job_id = :job_id and past.epoch > :epoch)
    and past.ended_at <= :now - :lag
@@ -218,7 +218,7 @@ select past.ended_at, past.job_id, past.epoch, job.task, past.error, past.attemp
   from (select ended_at, job_id, epoch, error, attempt, outcome from holdfast_attempt
          where ended_at >= :since
          order by ended_at desc, job_id desc, epoch desc limit :most) as past
-  join holdfast_job as job on job.id = past.job_id
+  join holdfast_any_job as job on job.id = past.job_id
  where past.error is not null and past.outcome <> 'throttled'
    and (cast(:tenant as text) is null or job.tenant = :tenant)
  order by past.ended_at desc, past.job_id desc, past.epoch desc

@@ -22,15 +22,19 @@ select key, kind, name, called, value, attempts, started_at, ended_at, epoch, po
 delete from holdfast_step where job_id = :job_id and key = :key and error is not null and epoch < :epoch;
 
 -- name: fork_job
--- The same call as a new job, on this job's route apart from a grant. It begins with epoch 1: a job whose first
--- run has epoch 1 has no journal to read.
-insert into holdfast_job (
-    id, @given(kept), queue, route, state, due, rank, not_before, reason, inputs, epoch, created_at, created_by)
-select :fork, @given(kept), queue, coalesce(cast(:route as bigint), route), 'ready', 1, :now, :now, 'new', inputs, 1,
-       :now, :created_by
+-- The same call as a new job.
+insert into holdfast_job (id, @given(kept), inputs, created_at, created_by)
+select :fork, @given(kept), inputs, :now, :created_by
   from holdfast_job
- where id = :id
-returning queue;
+ where id = :id;
+
+-- name: place_fork
+-- On the route of the job that it is a fork of, apart from a grant. It begins with epoch 1: a job whose first run has
+-- epoch 1 has no journal to read.
+insert into holdfast_live (id, @copied(kept), queue, route, state, due, rank, not_before, reason, epoch)
+select :fork, @copied(kept), queue, coalesce(cast(:route as bigint), route), 'ready', 1, :now, :now, 'new', 1
+  from holdfast_any_job
+ where id = :id;
 
 -- name: fork_steps
 insert into holdfast_step (

@@ -19,32 +19,37 @@ select :now;
 
 -- name: unowned_running
 -- A worker's row lives until it owns nothing, so a running job always names one.
-select job.id from holdfast_job as job
+select job.id from holdfast_live as job
  where job.owner is not null and not exists (select 1 from holdfast_worker as worker where worker.id = job.owner)
  limit :n;
 
 -- name: due_mismatch
 -- A ready row without a due mark would never be claimed; a mark on any other could be claimed twice.
-select id from holdfast_job where (state = 'ready') <> (due is not null) limit :n;
+select id from holdfast_live where (state = 'ready') <> (due is not null) limit :n;
 
 -- name: owner_mismatch
-select id from holdfast_job where (state = 'running') <> (owner is not null) limit :n;
+select id from holdfast_live where (state = 'running') <> (owner is not null) limit :n;
 
--- name: finished_mismatch
-select id from holdfast_job
- where (state in ('succeeded', 'failed', 'cancelled', 'expired', 'skipped')) <> (finished_at is not null)
+-- name: misplaced_jobs
+-- A job is live or has ended, and never both or neither.
+select job.id from holdfast_job as job
+ where (select count(*) from holdfast_live as live where live.id = job.id)
+       + (select count(*) from holdfast_ended as ended where ended.id = job.id) <> 1
  limit :n;
 
--- name: finished_holding_key
--- A finished job that holds its key would block every duplicate for ever.
-select id from holdfast_job where dedupe_held is not null and finished_at is not null limit :n;
+-- name: orphaned_places
+-- A row of a place whose job is gone would be claimed or listed for ever.
+select id from holdfast_live as live where not exists (select 1 from holdfast_job as job where job.id = live.id)
+union all
+select id from holdfast_ended as ended where not exists (select 1 from holdfast_job as job where job.id = ended.id)
+ limit :n;
 
 -- name: claimable_too_early
 -- Marked as claimable though its time has not come. Clocks may differ by a little.
-select id from holdfast_job where due in (1, 3) and not_before > :now + 60000000 limit :n;
+select id from holdfast_live where due in (1, 3) and not_before > :now + 60000000 limit :n;
 
 -- name: suspect_mismatch
-select id from holdfast_job where due = 3 and suspect = 0 limit :n;
+select id from holdfast_live where due = 3 and suspect = 0 limit :n;
 
 -- name: orphaned_attempts
 select attempt.job_id from holdfast_attempt as attempt
@@ -54,7 +59,7 @@ select attempt.job_id from holdfast_attempt as attempt
 -- name: miscounted_flows
 -- Members that have not ended, and those whose end the flow has not processed yet.
 select f.id from holdfast_flow as f
- where f.live <> (select count(*) from holdfast_job as job where job.flow = f.id and job.finished_at is null)
+ where f.live <> (select count(*) from holdfast_job as job join holdfast_live as live on live.id = job.id where job.flow = f.id)
                  + (select count(*) from holdfast_hop as hop where hop.flow = f.id and hop.state <> 'replayed')
                  - (select count(*) from holdfast_hop as hop where hop.flow = f.id and hop.state = 'replayed')
  limit :n;
@@ -63,7 +68,7 @@ select f.id from holdfast_flow as f
 -- Of members that wait, and whose upstreams' ends are all known.
 select j.job_id
   from holdfast_join as j
-  join holdfast_job as job on job.id = j.job_id and job.state = 'blocked' and job.reason = 'dependencies'
+  join holdfast_live as job on job.id = j.job_id and job.state = 'blocked' and job.reason = 'dependencies'
   join holdfast_flow as f on f.id = job.flow and f.cancel_at is null
  where j.kind = 'flow' and j.applied = 1
    and j.awaits + j.spare <> (select count(*) from holdfast_edge as e
@@ -74,7 +79,7 @@ select j.job_id
 -- A member that waits although nothing it waits for is left, or although it can never start.
 select j.job_id
   from holdfast_join as j
-  join holdfast_job as job on job.id = j.job_id and job.state = 'blocked' and job.reason = 'dependencies'
+  join holdfast_live as job on job.id = j.job_id and job.state = 'blocked' and job.reason = 'dependencies'
   join holdfast_flow as f on f.id = job.flow and f.cancel_at is null
  where j.kind = 'flow' and j.applied = 1 and (j.awaits <= 0 or j.spare < 0)
  limit :n;
@@ -84,7 +89,7 @@ select id from holdfast_flow where live = 0 and members > 0 and finished_at is n
 
 -- name: missing_routes
 -- No worker finds a special route without its row.
-select job.id from holdfast_job as job
+select job.id from holdfast_live as job
  where job.reason = 'no_handler' and job.state = 'ready'
    and not exists (select 1 from holdfast_route as route where route.id = job.route)
  limit :n;
@@ -106,14 +111,14 @@ select s.job_id from holdfast_stream as s
 -- name: stray_reservations
 -- A reservation counts only for the run that made it, and is released when that ends.
 select r.job_id from holdfast_reservation as r
- where not exists (select 1 from holdfast_job as job
+ where not exists (select 1 from holdfast_live as job
                     where job.id = r.job_id and job.state = 'running' and job.epoch = r.epoch)
  limit :n;
 
 -- name: stray_admissions
 select a.job_id from holdfast_admission as a
  where a.active = 1 and a.job_id is not null
-   and not exists (select 1 from holdfast_job as job
+   and not exists (select 1 from holdfast_live as job
                     where job.id = a.job_id and job.state = 'running' and job.epoch = a.epoch)
  limit :n;
 
@@ -128,49 +133,48 @@ select s.job_id from holdfast_stream as s
 
 -- name: endless_suspensions
 -- A suspended job without a wait is never woken.
-select job.id from holdfast_job as job
+select job.id from holdfast_live as job
  where job.state = 'suspended' and not exists (select 1 from holdfast_wait as w where w.job_id = job.id)
  limit :n;
 
 -- name: endless_shortages
-select job.id from holdfast_job as job
+select job.id from holdfast_live as job
  where job.state = 'blocked' and job.reason in ('budget_exhausted', 'quota')
    and not exists (select 1 from holdfast_shortage as s where s.job_id = job.id)
  limit :n;
 
 -- name: endless_dependencies
-select job.id from holdfast_job as job
+select job.id from holdfast_live as job
  where job.state = 'blocked' and job.reason = 'dependencies'
    and not exists (select 1 from holdfast_join as j where j.job_id = job.id)
  limit :n;
 
 -- name: parked_nowhere
-select id from holdfast_job where due = 2 and lane is null limit :n;
+select id from holdfast_live where due = 2 and lane is null limit :n;
 
 -- name: waiting_though_cancelled
 -- Only a running job may have a cancel requested: any other ends at once, and nothing brings it back but a retry.
-select id from holdfast_job where cancel_at is not null and finished_at is null and state <> 'running' limit :n;
+select id from holdfast_live where cancel_at is not null and finished_at is null and state <> 'running' limit :n;
 
 -- name: incomplete_ends
 -- A success belongs to a run; any other end took the job from its owner.
-select id from holdfast_job
- where finished_at is not null and (claim is not null or (state = 'succeeded' and finished_epoch is null))
-    or finished_epoch >= epoch
+select id from holdfast_ended
+ where state = 'succeeded' and finished_epoch is null or finished_epoch >= epoch
  limit :n;
 
 -- name: attempts_beyond
-select id from holdfast_job where (max_attempts > 0 and attempts > max_attempts) or attempts < 0 limit :n;
+select id from holdfast_any_job where (max_attempts > 0 and attempts > max_attempts) or attempts < 0 limit :n;
 
 -- name: attempts_ahead
 -- A run that has ended is of an earlier epoch than the job's, and of no later generation.
-select job.id from holdfast_attempt as a join holdfast_job as job on job.id = a.job_id
+select job.id from holdfast_attempt as a join holdfast_any_job as job on job.id = a.job_id
  where a.epoch >= job.epoch or a.generation > job.generation
  limit :n;
 
 -- name: unheld_keys
 -- A live job that holds its key until it ends.
-select id from holdfast_job
- where dedupe_key is not null and dedupe_until = 'finish' and dedupe_held is null and finished_at is null
+select live.id from holdfast_live as live join holdfast_job as job on job.id = live.id
+ where job.dedupe_key is not null and job.dedupe_until = 'finish' and live.dedupe_held is null
  limit :n;
 
 -- name: repeated_ticks

@@ -15,7 +15,7 @@ delete from holdfast_frame where job_id = :job_id and best_effort = 1 and live <
 select j.finished_at, coalesce(s.head, 0), coalesce(s.live, 0), coalesce(s.trimmed, 0),
        f.seq, f.live, f.best_effort, f.kind, f.encoding, f.data, f.step, f.generation, f.attempt, f.at,
        f.source, f.correlation_id
-  from holdfast_job as j
+  from holdfast_any_job as j
   left join holdfast_stream as s on s.job_id = j.id
   left join (select * from holdfast_frame
               where job_id = :job_id and (seq, live) > (:seq, :live) and (seq, live) <= (:until_seq, :until_live)

@@ -66,7 +66,7 @@ update holdfast_event_mark set seq = :seq where name = 'webhooks' and seq < :seq
 -- The newest first. Index: holdfast_delivery_endpoint.
 select d.job_id, d.endpoint, d.message, d.kind, d.job, d.at, job.state, job.attempts, job.not_before, job.finished_at,
        job.result, job.error, job.generation
-  from holdfast_delivery as d join holdfast_job as job on job.id = d.job_id
+  from holdfast_delivery as d join holdfast_any_job as job on job.id = d.job_id
  where d.endpoint = :endpoint and (cast(:before as text) is null or d.job_id < :before)
  order by d.job_id desc
  limit :n;
@@ -74,12 +74,12 @@ select d.job_id, d.endpoint, d.message, d.kind, d.job, d.at, job.state, job.atte
 -- name: delivery_of
 select d.job_id, d.endpoint, d.message, d.kind, d.job, d.at, job.state, job.attempts, job.not_before, job.finished_at,
        job.result, job.error, job.generation
-  from holdfast_delivery as d join holdfast_job as job on job.id = d.job_id
+  from holdfast_delivery as d join holdfast_any_job as job on job.id = d.job_id
  where d.job_id = :job_id;
 
 -- name: waiting_deliveries
 -- Those that have not ended. Index: holdfast_delivery_endpoint.
-select d.job_id from holdfast_delivery as d join holdfast_job as job on job.id = d.job_id
+select d.job_id from holdfast_delivery as d join holdfast_live as job on job.id = d.job_id
  where d.endpoint = :endpoint and job.finished_at is null
    and (job.state <> 'running' or job.cancel_at is null)
  order by d.job_id
@@ -87,7 +87,7 @@ select d.job_id from holdfast_delivery as d join holdfast_job as job on job.id =
 
 -- name: failed_deliveries
 -- Deliveries given up since then. Index: holdfast_delivery_endpoint.
-select d.job_id from holdfast_delivery as d join holdfast_job as job on job.id = d.job_id
+select d.job_id from holdfast_delivery as d join holdfast_ended as job on job.id = d.job_id
  where d.endpoint = :endpoint and job.state = 'failed' and d.at >= :since and job.generation < :most
  order by d.job_id
  limit :n;

@@ -22,27 +22,27 @@ returning state;
 update holdfast_worker set state = 'stopping' where id = :id and state = 'alive';
 
 -- name: owned_jobs
--- The jobs that a worker owns. Index: holdfast_job_owned.
-select id, epoch, claim, cancel_at from holdfast_job where owner = :owner;
+-- The jobs that a worker owns. Index: holdfast_live_owned.
+select id, epoch, claim, cancel_at from holdfast_live where owner = :owner;
 
 -- name: running_of_workers
--- How many jobs each worker runs, and its few oldest. Index: holdfast_job_owned, read in its order.
+-- How many jobs each worker runs, and its few oldest. Index: holdfast_live_owned, read in its order.
 select owner, jobs, id
   from (select owner, id, count(*) over (partition by owner) as jobs,
                row_number() over (partition by owner order by claimed_at, id) as place
-          from (select owner, id, claimed_at from holdfast_job where owner is not null
+          from (select owner, id, claimed_at from holdfast_live where owner is not null
                  order by owner limit 1000000) as running) as placed
  where place <= :few
  order by owner, place;
 
 -- name: is_cancelled
 -- The epoch is the owner's own: it grows when the job is taken or lost.
-select cancel_at is not null from holdfast_job where id = :id and epoch = :epoch and state = 'running';
+select cancel_at is not null from holdfast_live where id = :id and epoch = :epoch and state = 'running';
 
 -- name: delete_worker
 -- A worker's row lives until it owns nothing.
 delete from holdfast_worker
- where id = :id and not exists (select 1 from holdfast_job where owner = :id)
+ where id = :id and not exists (select 1 from holdfast_live where owner = :id)
 returning id;
 
 -- name: list_workers
@@ -57,17 +57,18 @@ update holdfast_worker set state = 'dead' where id = :id returning id;
 
 -- name: overdue_leases
 -- Jobs that a remote worker has run for longer than their timeout allows, past their deadline or after a
--- cancel: no process of ours would stop them. Index: holdfast_job_owned.
+-- cancel: no process of ours would stop them. Index: holdfast_live_owned.
 select job.id, job.owner, job.epoch,
        case when job.cancel_at <= :now - :grace then 'cancelled'
             when job.deadline <= :now - :grace then 'expired' else 'timeout' end
   from holdfast_worker as worker
-  join holdfast_job as job on job.owner = worker.id and job.state = 'running'
+  join holdfast_live as job on job.owner = worker.id and job.state = 'running'
+  join holdfast_job as given on given.id = job.id
   left join holdfast_queue as queue on queue.name = job.queue
  where worker.process_key = '' and worker.pid = 0
    and (job.cancel_at <= :now - :grace
         or job.deadline <= :now - :grace
-        or job.claimed_at + coalesce(job.timeout, queue.timeout) <= :now - :grace)
+        or job.claimed_at + coalesce(given.timeout, queue.timeout) <= :now - :grace)
  order by job.owner, job.id limit :n;
 
 -- name: leaders
@@ -87,10 +88,10 @@ delete from holdfast_leader where holder = :holder returning role;
 
 -- name: expired_leases
 -- Jobs of workers that are dead, have missed their lease, or are gone. Running jobs are read by the index
--- holdfast_job_owned, in its order: in the order of ids, the whole table would be read.
+-- holdfast_live_owned, in its order: in the order of ids, the whole table would be read.
 select job.id, job.task, job.queue, job.tenant, job.owner, job.epoch, job.claimed_at, w.lease_until, w.state, :now
   from (select id, task, queue, tenant, owner, epoch, claimed_at
-          from holdfast_job where owner is not null order by owner limit 1000000) as job
+          from holdfast_live where owner is not null order by owner limit 1000000) as job
   left join holdfast_worker as w on w.id = job.owner
  where (w.id is null or w.state = 'dead' or w.lease_until < :now or w.lease_until > :now + 2 * w.lease)
    and job.id > :after

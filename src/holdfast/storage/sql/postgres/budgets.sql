@@ -23,7 +23,7 @@ select line.budget, line.dimension, line.hard, line.soft, line.spent, line.lifet
        select sum(r.amount) filter (where r.epoch = r.running) as amount,
               count(*) filter (where r.epoch is distinct from r.running) as stale
          from (select r.amount, r.epoch,
-                      (select job.epoch from holdfast_job as job where job.id = r.job_id and job.state = 'running')
+                      (select job.epoch from holdfast_live as job where job.id = r.job_id and job.state = 'running')
                       as running
                  from holdfast_reservation as r
                 where r.budget = line.budget and r.dimension = line.dimension) as r) as held on true
@@ -52,9 +52,9 @@ select distinct key from holdfast_shortage where key = any(array(select json_arr
 
 -- name: unblock_short
 -- The longest-waiting job goes first: it keeps its place. A replaced one may have a due time that is still ahead.
-update holdfast_job
+update holdfast_live
    set state = 'ready', due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end, reason = 'unblocked'
- where id = any(array(select id from holdfast_job
+ where id = any(array(select id from holdfast_live
                        where id = any(array(select json_array_elements_text(:ids::json)))
                          and state = 'blocked' and reason in ('budget_exhausted', 'quota')
                        order by id

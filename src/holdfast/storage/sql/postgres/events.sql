@@ -47,7 +47,7 @@ select 0;
 -- Copied rows have no events yet.
 insert into holdfast_event_inbox (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
 select :now, 'job', job.tenant, job.id, job.task, job.queue, job.state, job.reason, 0, job.epoch, job.tags, job.flow
-  from holdfast_job as job join holdfast_queue as q on q.name = job.queue and q.events = 'all'
+  from holdfast_any_job as job join holdfast_queue as q on q.name = job.queue and q.events = 'all'
  where job.id = any(array(select json_array_elements_text(:ids::json)))
  order by job.id;
 
@@ -55,7 +55,7 @@ select :now, 'job', job.tenant, job.id, job.task, job.queue, job.state, job.reas
 -- New jobs that request events themselves; those of queues that record all are recorded already.
 insert into holdfast_event_inbox (at, kind, tenant, job, task, queue, state, reason, attempt, epoch, tags, flow)
 select :now, 'job', tenant, id, task, queue, state, reason, 0, epoch, tags, flow
-  from holdfast_job as job
+  from holdfast_any_job as job
  where id = any(array(select json_array_elements_text(:ids::json)))
    and not exists (select 1 from holdfast_queue as q where q.name = job.queue and q.events = 'all')
  order by id;
@@ -66,7 +66,7 @@ insert into holdfast_event_inbox (
     at, kind, tenant, job, task, queue, previous, state, attempt, epoch, worker, tags, flow, name, target)
 select :now, 'stage', job.tenant, job.id, job.task, job.queue, 'running', 'running', job.attempts, job.epoch, job.owner,
        job.tags, job.flow, :stage::text, :before::text
-  from holdfast_job as job
+  from holdfast_any_job as job
  where job.id = :job_id
    and (strpos(job.tags, '"webhook-on:*"') > 0
         or exists (select 1 from holdfast_queue as q where q.name = job.queue and q.events = 'all'));

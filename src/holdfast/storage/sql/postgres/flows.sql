@@ -1,12 +1,12 @@
 -- These differ in how a list is passed, and only here are rows locked: by id, in one order in every transaction.
 
 -- name: look_at_members
-select id, flow, member, tenant, state from holdfast_job
+select id, flow, member, tenant, state from holdfast_any_job
  where id in (select json_array_elements_text(:ids::json)) order by id;
 
 -- name: count_members_of
 -- Index: holdfast_job_member.
-select flow, state, count(*) from holdfast_job
+select flow, state, count(*) from holdfast_any_job
  where flow in (select json_array_elements_text(:flows::json)) and (cast(:tenant as text) is null or tenant = :tenant)
  group by flow, state;
 
@@ -16,19 +16,23 @@ select member from holdfast_job
  order by member;
 
 -- name: lock_members
-select count(*)
-  from (select 1 from json_array_elements_text(:ids::json) as i(id)
-          join holdfast_job as job on job.id = i.id
-         order by job.id for update of job) as locked;
+select holdfast_lock_jobs(array(select json_array_elements_text(:ids::json)));
 
 -- name: link_member
-update holdfast_job as job
-   set flow = :flow, member = item.member, linked = 1, inputs = item.inputs,
+with item as materialized (
+    select * from unnest(:id::text[], :member::text[], :inputs::text[], :waits::int[]) with ordinality
+                    as item(id, member, inputs, waits, n)
+), given as (
+    update holdfast_job as job set flow = :flow, member = item.member, inputs = item.inputs
+      from item
+     where job.id = item.id and job.flow is null
+)
+update holdfast_live as job
+   set flow = :flow, linked = 1,
        state = case when item.waits = 1 then 'blocked' else job.state end,
        due = case when item.waits = 1 then null else job.due end,
        reason = case when item.waits = 1 then 'dependencies' else job.reason end
-  from unnest(:id::text[], :member::text[], :inputs::text[], :waits::int[]) with ordinality
-    as item(id, member, inputs, waits, n)
+  from item
  where job.id = item.id and job.flow is null
 returning item.n, job.id;
 
@@ -76,7 +80,7 @@ returning upstream;
 update holdfast_edge as e
    set met = case when e.policy = 'any' or e.policy = 'success' and job.state = 'succeeded'
                        or e.policy = 'failure' and job.state in ('failed', 'expired') then 1 else 0 end
-  from holdfast_job as job
+  from holdfast_ended as job
  where e.downstream in (select json_array_elements_text(:ids::json)) and e.kind = 'flow'
    and e.applied = 1 and e.met is null and job.id = e.upstream and job.finished_at is not null;
 
@@ -105,11 +109,11 @@ returning job_id, awaits, spare, rest;
 -- Members that have not started in this generation.
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
-      join holdfast_job as job on job.id = i.id
+      join holdfast_live as job on job.id = i.id
      order by job.id
        for update of job
 )
-update holdfast_job as job
+update holdfast_live as job
    set state = 'blocked', due = null, reason = 'dependencies'
   from locked
  where job.id = locked.id
@@ -121,11 +125,11 @@ returning job.id;
 -- No member of a cancelled flow is released, whichever comes first.
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
-      join holdfast_job as job on job.id = i.id
+      join holdfast_live as job on job.id = i.id
      order by job.id
        for update of job
 )
-update holdfast_job as job
+update holdfast_live as job
    set state = 'ready', rank = greatest(not_before, :now),
        reason = case when not_before > :now then 'delay' else 'new' end,
        due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end
@@ -137,11 +141,11 @@ returning job.queue;
 -- name: skip_members
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
-      join holdfast_job as job on job.id = i.id
+      join holdfast_live as job on job.id = i.id
      order by job.id
        for update of job
 )
-update holdfast_job as job
+update holdfast_live as job
    set state = 'skipped', due = null, reason = 'impossible', epoch = epoch + 1, dedupe_held = null, finished_at = :now
   from locked
  where job.id = locked.id and state = 'blocked' and reason = 'dependencies'
@@ -245,11 +249,11 @@ returning downstream;
 -- that was taken from its owner left nothing but its history.
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
-      join holdfast_job as job on job.id = i.id
+      join holdfast_live as job on job.id = i.id
      order by job.id
        for update of job
 )
-update holdfast_job as job
+update holdfast_live as job
    set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
        dedupe_held = null, finished_at = :now
   from locked
@@ -264,11 +268,11 @@ returning job.id;
 -- name: ask_members
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
-      join holdfast_job as job on job.id = i.id
+      join holdfast_live as job on job.id = i.id
      order by job.id
        for update of job
 )
-update holdfast_job as job
+update holdfast_live as job
    set cancel_at = coalesce(cancel_at, :now), cancel_reason = coalesce(cancel_reason, :reason)
   from locked
  where job.id = locked.id and state = 'running'
@@ -277,22 +281,22 @@ returning job.id;
 -- name: link_upstreams
 with locked as materialized (
     select job.id from json_array_elements_text(:ids::json) as i(id)
-      join holdfast_job as job on job.id = i.id
+      join holdfast_live as job on job.id = i.id
      order by job.id
        for update of job
 )
-update holdfast_job as job set linked = 1
+update holdfast_live as job set linked = 1
   from locked
  where job.id = locked.id and finished_at is null
 returning job.id;
 
 -- name: needed_jobs
 -- Finished jobs that something unfinished still refers to: their flow, or a job that waits for them.
-select id from holdfast_job as job
+select id from holdfast_any_job as job
  where id in (select json_array_elements_text(:ids::json)) and linked = 1
    and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
-        or exists (select 1 from holdfast_edge as e join holdfast_job as waiter on waiter.id = e.downstream
-                    where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null));
+        or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
+                    where e.upstream = job.id and e.kind = 'wait' ));
 
 -- name: forget_edges
 -- An edge lives as long as the waiting job: its upstream's outcome counts when that job runs again.

@@ -8,15 +8,18 @@ with me as materialized (
     select 1 from holdfast_worker where id = :owner for key share
 ), item as materialized (
     select * from json_to_recordset(:items::json) as i(n int, id text, epoch bigint, result text)
+), live as (
+    delete from holdfast_live as job
+     using item
+     where job.id = any(array(select id from item)) and job.id = item.id
+       and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
+       and exists (select 1 from me)
+    returning job.*, item.n, item.result as given
+), ended as (
+    insert into holdfast_ended (@ended)
+    select @success(live, live.given) from live order by id
 )
-update holdfast_job as job
-   set state = 'succeeded', result = item.result, reason = null, finished_at = :now, finished_epoch = job.epoch,
-       epoch = job.epoch + 1, owner = null, claim = null, alone = 0, dedupe_held = null
-  from item
- where job.id = any(array(select id from item)) and job.id = item.id
-   and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
-   and exists (select 1 from me)
-returning item.n, 'succeeded', job.queue, job.task, job.tenant, job.attempts, job.tags, job.flow, job.linked, job.holds;
+select n, 'succeeded', queue, task, tenant, attempts, tags, flow, linked, holds from live;
 
 -- name: settle_job
 -- Every outcome but success. A requested cancel turns each of them into `cancelled`. What a rescuer writes
@@ -25,7 +28,7 @@ returning item.n, 'succeeded', job.queue, job.task, job.tenant, job.attempts, jo
 with me as materialized (
     select 1 from holdfast_worker where id = :owner for key share
 )
-update holdfast_job as job
+update holdfast_live as job
    set state = case when job.cancel_at is null then item.state else 'cancelled' end,
        reason = case when job.cancel_at is null then item.reason else job.cancel_reason end,
        due = case when job.cancel_at is null and item.state = 'ready'
@@ -46,12 +49,11 @@ update holdfast_job as job
        started_at = case when item.unbegun = 1 and job.attempts = 1 and job.started_at = job.claimed_at then null
                          else job.started_at end,
        dedupe_held = case when job.cancel_at is not null or item.terminal = 1 then null
-                          when item.unbegun = 1 and job.dedupe_until = 'start' and job.attempts = 1
+                          when item.unbegun = 1 and given.dedupe_until = 'start' and job.attempts = 1
                                and (job.finished_epoch is null or job.started_at = job.claimed_at)
-                               and not exists (select 1 from holdfast_job as twin
-                                                where twin.dedupe_held = job.tenant || chr(31) || job.dedupe_scope
-                                                                         || chr(31) || job.dedupe_key)
-                          then job.tenant || chr(31) || job.dedupe_scope || chr(31) || job.dedupe_key
+                               and not exists (select 1 from holdfast_live as twin
+                                                where twin.dedupe_held = @key(given))
+                          then @key(given)
                           else job.dedupe_held end,
        owner = null,
        claim = null
@@ -60,6 +62,7 @@ update holdfast_job as job
               :error::text[], :terminal::int[], :unbegun::int[])
        with ordinality
     as item(id, epoch, state, reason, delay, refund, crash, loss, suspect, route, deadline, error, terminal, unbegun, n)
+  join holdfast_job as given on given.id = item.id
  where job.id = any(:id::text[]) and job.id = item.id
    and job.state = 'running' and coalesce(job.owner, '') = :owner and job.epoch = item.epoch
    and exists (select 1 from me)
@@ -76,11 +79,11 @@ returning 0;
 
 -- name: expire_jobs
 -- A running job's deadline is enforced by its worker; every other live job ends here.
-update holdfast_job
+update holdfast_live
    set state = case when reason = 'no_handler' then 'failed' else 'expired' end, due = null,
        reason = case when reason = 'no_handler' then reason else 'deadline' end,
        epoch = epoch + 1, dedupe_held = null, finished_at = :now
- where id = any(array(select id from holdfast_job
-                       where deadline <= :now and finished_at is null and state <> 'running'
+ where id = any(array(select id from holdfast_live
+                       where deadline <= :now and state <> 'running'
                        order by deadline limit :n for update skip locked))
 returning id, linked;

@@ -14,18 +14,18 @@ select key, capacity from json_to_recordset(:lanes::json) as item(key text, capa
 
 -- name: move_lanes
 -- Returns for each lane whether jobs are parked there. Not in lock_lanes, whose snapshot is older than its locks. By
--- the first row of holdfast_job_parked, which has the default collation: with `exists`, or by the key's own, 200 lanes
+-- the first row of holdfast_live_parked, which has the default collation: with `exists`, or by the key's own, 200 lanes
 -- beside 50,000 parked rows took 20 ms, and 1.5 s once there were statistics, where this takes 1.5 ms.
 -- One object of deltas: 6.8 µs a job, where a list of objects took 8.7 (one run of each).
 update holdfast_lane as lane set running = lane.running + item.delta::bigint
   from json_each_text(:moves::json) as item(key, delta)
  where lane.key = item.key
 returning lane.key, lane.capacity - lane.running,
-          (select job.id from holdfast_job as job where job.due = 2 and job.lane = lane.key collate "default"
+          (select job.id from holdfast_live as job where job.due = 2 and job.lane = lane.key collate "default"
             order by job.priority desc, job.rank, job.id limit 1) is not null;
 
 -- name: hold_lanes
-update holdfast_job as job set holds = item.holds
+update holdfast_live as job set holds = item.holds
   from json_to_recordset(:held::json) as item(id text, holds text)
  where job.id = item.id and job.state = 'running';
 
@@ -33,33 +33,33 @@ update holdfast_job as job set holds = item.holds
 -- Claimed a moment ago in this transaction, and over a limit: as if it had never been claimed. A job whose first run
 -- this would have been has not started, and holds its key as before: no handler of its generation has begun.
 -- Without a lane it is blocked until a budget has room.
-update holdfast_job as job
+update holdfast_live as job
    set state = case when item.lane is null then 'blocked' else 'ready' end,
        due = case when item.lane is not null then 2 end, lane = item.lane,
        reason = case when item.lane is null then 'budget_exhausted' else 'limit' end, attempts = job.attempts - 1,
        started_at = case when job.attempts = 1 and job.started_at = job.claimed_at
                          then null else job.started_at end,
-       dedupe_held = case when job.dedupe_until = 'start' and job.attempts = 1
+       dedupe_held = case when given.dedupe_until = 'start' and job.attempts = 1
                                and (job.finished_epoch is null or job.started_at = job.claimed_at)
-                               and not exists (select 1 from holdfast_job as twin
-                                                where twin.dedupe_held = job.tenant || chr(31) || job.dedupe_scope
-                                                                         || chr(31) || job.dedupe_key)
-                          then job.tenant || chr(31) || job.dedupe_scope || chr(31) || job.dedupe_key
+                               and not exists (select 1 from holdfast_live as twin
+                                                where twin.dedupe_held = @key(given))
+                          then @key(given)
                           else job.dedupe_held end,
        epoch = job.epoch + 1, owner = null, claim = null, alone = 0, holds = null
   from unnest(:id::text[], :epoch::bigint[], :lane::text[]) with ordinality as item(id, epoch, lane, n)
+  join holdfast_job as given on given.id = item.id
  where job.id = item.id and job.state = 'running' and job.epoch = item.epoch
 returning item.n;
 
 -- name: park_alike
 -- The first jobs of a route that need the same as a job that a quota or a budget has just refused: one by one, a long
 -- backlog of them would delay others. None that has run before: it may have been admitted already.
-update holdfast_job
+update holdfast_live
    set state = case when cast(:lane as text) is null then 'blocked' else 'ready' end,
        due = case when cast(:lane as text) is not null then 2 end, lane = cast(:lane as text),
        reason = case when cast(:lane as text) is null then 'budget_exhausted' else 'limit' end
- where id = any(array(select id from holdfast_job
-                       where id = any(array(select id from (select id, limits, tenant, started_at from holdfast_job
+ where id = any(array(select id from holdfast_live
+                       where id = any(array(select id from (select id, limits, tenant, started_at from holdfast_live
                                                              where due = 1 and route = :route
                                                              order by priority desc, rank, id limit :n) as head
                                              where limits = :limits and tenant = :tenant and started_at is null))
@@ -69,9 +69,9 @@ update holdfast_job
 returning id;
 
 -- name: unpark_jobs
-update holdfast_job
+update holdfast_live
    set due = case suspect when 1 then 3 else 1 end, lane = null
- where id = any(array(select id from holdfast_job where due = 2 and lane = :lane
+ where id = any(array(select id from holdfast_live where due = 2 and lane = :lane
                        order by priority desc, rank, id limit :n for update skip locked))
 returning queue;
 
@@ -89,7 +89,7 @@ select least(coalesce((select r.capacity from holdfast_bucket as r where r.scope
 -- name: next_fair_rank
 -- The head of the queue is its virtual time: a lane that was idle starts there, a busy one where its last job ends.
 insert into holdfast_lane (key, last)
-values (:key, coalesce((select rank from holdfast_job where due = 1 and route = :route
+values (:key, coalesce((select rank from holdfast_live where due = 1 and route = :route
                          order by priority desc, rank, id limit 1), :now) + :width)
     on conflict (key) do update set last = greatest(excluded.last, holdfast_lane.last + :width)
 returning last;
@@ -97,8 +97,8 @@ returning last;
 -- name: get_breakers
 -- get_breaker for many. Joined, as in lock_lanes: a list of keys may be compared with every breaker.
 select scope, threshold, open_for, failures, opened_at, open_until, trial, trial_epoch, openings, origin, :now,
-       (select job.epoch from holdfast_job as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
-       (select job.id from holdfast_job as job where job.due = 2 and job.lane = 'breaker:' || b.scope
+       (select job.epoch from holdfast_live as job where job.id = b.trial and job.state = 'running') = b.trial_epoch,
+       (select job.id from holdfast_live as job where job.due = 2 and job.lane = 'breaker:' || b.scope
          order by job.priority desc, job.rank, job.id limit 1) is not null
   from json_array_elements_text(:scopes::json) as item(wanted)
   join holdfast_breaker as b on b.scope = item.wanted;

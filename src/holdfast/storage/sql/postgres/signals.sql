@@ -18,19 +18,26 @@ delete from holdfast_signal where job_id = any(array(select json_array_elements_
 -- These differ in how a list is passed, and only Postgres has rows to lock.
 
 -- name: lock_job
-select state, tenant, generation, queue from holdfast_job where id = :id for update;
+-- What is read is from after the lock was taken: a statement of a function sees what was committed before it.
+select state, tenant, generation, queue from holdfast_lock_job(:id);
 
 -- name: lock_running
-select tenant, generation from holdfast_job
+select tenant, generation from holdfast_live
  where id = :id and state = 'running' and owner = :owner and epoch = :epoch
    for update;
 
 -- name: lock_waiters
--- A row that another transaction has locked is being woken, or ends.
-select id, state from holdfast_job
- where id = any(array(select json_array_elements_text(:ids::json)))
- order by id
-   for update skip locked;
+-- A row that another transaction has locked is being woken, or ends. A job that has ended waits for nothing.
+with locked as materialized (
+    select id, state from holdfast_live
+     where id = any(array(select json_array_elements_text(:ids::json)))
+     order by id
+       for update skip locked
+)
+select id, state from locked
+union all
+select id, state from holdfast_ended where id = any(array(select json_array_elements_text(:ids::json)))
+ order by id;
 
 -- name: put_wait
 insert into holdfast_wait (job_id, key, condition, timeout_at, wake_at, on_timeout, since)
@@ -73,15 +80,16 @@ update holdfast_waitpoint set closed_at = :now
  where id = any(array(select json_array_elements_text(:ids::json))) and job_id = :job_id and closed_at is null;
 
 -- name: unfinished_of
-select id from holdfast_job where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is null limit 1;
+select id from holdfast_live where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is null limit 1;
 
 -- name: pending_names
 -- Names that suspended jobs wait for. Where one of each is needed, without those that have come. Ordered as Python
 -- orders text, because the two lists of pending waits are merged there. Index: holdfast_wait_named.
 select w.job_id, job.task, job.queue, job.tenant, n.name, w.condition::json ->> 'schema', w.since, w.timeout_at,
-       substr(job.payload, 1, 1000)
+       substr(given.payload, 1, 1000)
   from holdfast_wait as w
-  join holdfast_job as job on job.id = w.job_id and job.state = 'suspended'
+  join holdfast_live as job on job.id = w.job_id and job.state = 'suspended'
+  join holdfast_job as given on given.id = w.job_id
  cross join lateral json_array_elements_text(w.condition::json -> 'names') as n(name)
  where strpos(w.condition, '"names"') > 0 and w.job_id collate "C" >= :after
    and (w.job_id collate "C", n.name collate "C") > (:after, :name)

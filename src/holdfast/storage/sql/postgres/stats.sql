@@ -3,11 +3,12 @@ select queue, metric, count(*), sum(value)::bigint,
        percentile_disc(0.5) within group (order by value), percentile_disc(0.95) within group (order by value),
        percentile_disc(0.99) within group (order by value), max(value)
   from (select job.queue, sample.metric, sample.value
-          from holdfast_job as job
+          from holdfast_ended as job
+          join holdfast_job as given on given.id = job.id
           join json_each_text(:strides::json) as stride on stride.key = job.queue
          cross join lateral (values ('wait', greatest(0, job.claimed_at - job.not_before)),
                                     ('run', job.finished_at - job.claimed_at),
-                                    ('total', job.finished_at - job.created_at)) as sample(metric, value)
+                                    ('total', job.finished_at - given.created_at)) as sample(metric, value)
          where job.finished_at >= :since and job.finished_at < :until and job.state in ('succeeded', 'failed')
            and job.claimed_at is not null and abs(hashtext(job.id)::bigint) % stride.value::bigint = 0) as samples
  group by queue, metric;

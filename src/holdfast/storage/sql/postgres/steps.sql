@@ -3,7 +3,7 @@
 -- with the entry, such as a job that it enqueues, would otherwise happen twice. Concurrent steps share the lock.
 -- A wake-up instant is the only value that the database computes.
 with mine as materialized (
-    select id from holdfast_job
+    select id from holdfast_live
      where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch
        for share
 )

@@ -20,6 +20,6 @@ select 'ok' where cast(:n as bigint) > 0;
 
 -- name: miscounted_lanes
 select lane.key from holdfast_lane as lane
- where lane.running <> (select count(*) from holdfast_job as job, jsonb_array_elements_text(job.holds::jsonb) as held
+ where lane.running <> (select count(*) from holdfast_live as job, jsonb_array_elements_text(job.holds::jsonb) as held
                          where job.state = 'running' and held = lane.key)
  limit :n;

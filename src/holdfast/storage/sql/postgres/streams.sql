@@ -5,7 +5,7 @@
 with item as materialized (
     select i.* from json_to_recordset(:items::json) as i(n int, job_id text, owner text, epoch bigint)
 ), mine as materialized (
-    select j.id, item.n from holdfast_job as j join item on item.job_id = j.id
+    select j.id, item.n from holdfast_live as j join item on item.job_id = j.id
      where j.state = 'running' and j.owner = item.owner and j.epoch = item.epoch
      order by j.id
        for share of j
@@ -18,7 +18,7 @@ select mine.n, held.head, held.live, held.trimmed, held.bytes, held.rate, held.r
   from held join mine on mine.id = held.job_id;
 
 -- name: lock_summary
-select id from holdfast_job where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch
+select id from holdfast_live where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch
    for update;
 
 -- name: move_stream

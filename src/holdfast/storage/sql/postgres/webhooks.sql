@@ -28,7 +28,7 @@ select job_id, endpoint, message, kind, job, :now
 -- name: told_jobs
 -- The data of these jobs for messages. Large results are not read.
 select id, state, reason, error, case when octet_length(result) <= :most then result end, octet_length(result)
-  from holdfast_job where id = any(array(select json_array_elements_text(:ids::json)));
+  from holdfast_any_job where id = any(array(select json_array_elements_text(:ids::json)));
 
 -- name: told_errors
 -- Of these runs, each a job and its epoch.
@@ -64,7 +64,7 @@ select w.id, d.at, job.state
     on d.endpoint = w.id
    and d.job_id >= coalesce((select job_id from holdfast_delivery where endpoint = w.id
                               order by job_id desc limit 1 offset :last), '')
-  join holdfast_job as job on job.id = d.job_id
+  join holdfast_any_job as job on job.id = d.job_id
  order by w.id, d.job_id desc;
 
 -- name: breakers_of_webhooks

@@ -13,7 +13,8 @@ select state from holdfast_worker
 
 -- name: page_of_lost
 -- Jobs whose end is being written are left to the next rescue.
-select id, epoch, attempts, max_attempts, crashes, losses, alone, deadline - :now,
-       coalesce(retry, (select q.retry from holdfast_queue as q where q.name = holdfast_job.queue)), created_at, :now
-  from holdfast_job where owner = :owner order by id limit :n
-   for update skip locked;
+select live.id, live.epoch, live.attempts, job.max_attempts, live.crashes, live.losses, live.alone, live.deadline - :now,
+       coalesce(job.retry, (select q.retry from holdfast_queue as q where q.name = live.queue)), job.created_at, :now
+  from holdfast_live as live join holdfast_job as job on job.id = live.id
+ where live.owner = :owner order by live.id limit :n
+   for update of live skip locked;

@@ -18,10 +18,10 @@ select line.budget, line.dimension, line.hard, line.soft, line.spent, line.lifet
        line.hard_breaches, line.warned,
        (select coalesce(sum(r.amount), 0) from holdfast_reservation as r
          where r.budget = line.budget and r.dimension = line.dimension
-           and r.epoch = (select job.epoch from holdfast_job as job where job.id = r.job_id and job.state = 'running')),
+           and r.epoch = (select job.epoch from holdfast_live as job where job.id = r.job_id and job.state = 'running')),
        (select count(*) from holdfast_reservation as r
          where r.budget = line.budget and r.dimension = line.dimension
-           and r.epoch is not (select job.epoch from holdfast_job as job
+           and r.epoch is not (select job.epoch from holdfast_live as job
                                 where job.id = r.job_id and job.state = 'running'))
   from holdfast_budget_line as line
  where line.budget in (select value from json_each(:keys))
@@ -47,7 +47,7 @@ select distinct key from holdfast_shortage where key in (select value from json_
 
 -- name: unblock_short
 -- The longest-waiting job goes first: it keeps its place. A replaced one may have a due time that is still ahead.
-update holdfast_job
+update holdfast_live
    set state = 'ready', due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end, reason = 'unblocked'
  where id in (select value from json_each(:ids)) and state = 'blocked' and reason in ('budget_exhausted', 'quota')
 returning id, queue;

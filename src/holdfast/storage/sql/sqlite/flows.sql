@@ -1,11 +1,11 @@
 -- These differ in how a list is passed, and only Postgres locks rows.
 
 -- name: look_at_members
-select id, flow, member, tenant, state from holdfast_job where id in (select value from json_each(:ids)) order by id;
+select id, flow, member, tenant, state from holdfast_any_job where id in (select value from json_each(:ids)) order by id;
 
 -- name: count_members_of
 -- Index: holdfast_job_member.
-select flow, state, count(*) from holdfast_job
+select flow, state, count(*) from holdfast_any_job
  where flow in (select value from json_each(:flows)) and (cast(:tenant as text) is null or tenant = :tenant)
  group by flow, state;
 
@@ -17,13 +17,15 @@ select member from holdfast_job where flow = :flow and member in (select value f
 select count(:ids);
 
 -- name: link_member
-update holdfast_job
-   set flow = :flow, member = :member, linked = 1, inputs = :inputs,
+update holdfast_live
+   set flow = :flow, linked = 1,
        state = case when :waits = 1 then 'blocked' else state end,
        due = case when :waits = 1 then null else due end,
        reason = case when :waits = 1 then 'dependencies' else reason end
  where id = :id and flow is null
 returning id;
+-- then:
+update holdfast_job set flow = :flow, member = :member, inputs = :inputs where id = :id;
 
 -- name: insert_edge
 insert into holdfast_edge (upstream, downstream, kind, policy, applied)
@@ -53,7 +55,7 @@ returning upstream;
 update holdfast_edge as e
    set met = case e.policy when 'any' then 1 when 'success' then job.state = 'succeeded'
                   else job.state in ('failed', 'expired') end
-  from holdfast_job as job
+  from holdfast_ended as job
  where e.downstream in (select value from json_each(:ids)) and e.kind = 'flow' and e.applied = 1 and e.met is null
    and job.id = e.upstream and job.finished_at is not null;
 
@@ -78,7 +80,7 @@ returning job_id, awaits, spare, rest;
 
 -- name: block_members
 -- Members that have not started in this generation.
-update holdfast_job
+update holdfast_live
    set state = 'blocked', due = null, reason = 'dependencies'
  where id in (select value from json_each(:ids))
    and (state = 'ready' and (started_at is null or reason = 'replay')
@@ -87,7 +89,7 @@ returning id;
 
 -- name: release_members
 -- No member of a cancelled flow is released, whichever comes first.
-update holdfast_job as job
+update holdfast_live as job
    set state = 'ready', rank = max(not_before, :now),
        reason = case when not_before > :now then 'delay' else 'new' end,
        due = case when not_before > :now then 0 when suspect = 1 then 3 else 1 end
@@ -96,7 +98,7 @@ update holdfast_job as job
 returning queue;
 
 -- name: skip_members
-update holdfast_job as job
+update holdfast_live as job
    set state = 'skipped', due = null, reason = 'impossible', epoch = epoch + 1, dedupe_held = null, finished_at = :now
  where id in (select value from json_each(:ids)) and state = 'blocked' and reason = 'dependencies'
    and not exists (select 1 from holdfast_flow as f where f.id = job.flow and f.cancel_at is not null)
@@ -160,35 +162,35 @@ returning downstream;
 -- name: cancel_members
 -- Scope: 0 members that wait for others, 1 those not started in this generation, 2 all that are not running. A run
 -- that was taken from its owner left nothing but its history.
-update holdfast_job
+update holdfast_live
    set state = 'cancelled', due = null, reason = :reason, cancel_at = :now, cancel_reason = :reason, epoch = epoch + 1,
        dedupe_held = null, finished_at = :now
  where id in (select value from json_each(:ids)) and state in ('ready', 'blocked', 'suspended')
    and (state = 'blocked' and reason = 'dependencies'
         or :scope >= 1 and attempts = 0 and finished_epoch is null
            and not exists (select 1 from holdfast_attempt as run
-                            where run.job_id = holdfast_job.id and run.generation = holdfast_job.generation)
+                            where run.job_id = holdfast_live.id and run.generation = holdfast_live.generation)
         or :scope >= 2)
 returning id;
 
 -- name: ask_members
-update holdfast_job
+update holdfast_live
    set cancel_at = coalesce(cancel_at, :now), cancel_reason = coalesce(cancel_reason, :reason)
  where id in (select value from json_each(:ids)) and state = 'running'
 returning id;
 
 -- name: link_upstreams
-update holdfast_job set linked = 1
+update holdfast_live set linked = 1
  where id in (select value from json_each(:ids)) and finished_at is null
 returning id;
 
 -- name: needed_jobs
 -- Finished jobs that something unfinished still refers to: their flow, or a job that waits for them.
-select id from holdfast_job as job
+select id from holdfast_any_job as job
  where id in (select value from json_each(:ids)) and linked = 1
    and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
-        or exists (select 1 from holdfast_edge as e join holdfast_job as waiter on waiter.id = e.downstream
-                    where e.upstream = job.id and e.kind = 'wait' and waiter.finished_at is null));
+        or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
+                    where e.upstream = job.id and e.kind = 'wait' ));
 
 -- name: forget_edges
 -- An edge lives as long as the waiting job: its upstream's outcome counts when that job runs again.

@@ -3,21 +3,21 @@
 -- name: outbox_signs
 -- For each queue: whether something can be claimed now, and whether something is parked.
 select r.value ->> '$.queue',
-       (exists (select 1 from holdfast_job where due = 1 and route = r.value ->> '$.route')
-        or exists (select 1 from holdfast_job where due = 3 and route = r.value ->> '$.route'))
+       (exists (select 1 from holdfast_live where due = 1 and route = r.value ->> '$.route')
+        or exists (select 1 from holdfast_live where due = 3 and route = r.value ->> '$.route'))
        and not exists (select 1 from holdfast_queue as q where q.name = r.value ->> '$.queue'
                        and (q.state in ('paused', 'disabled') or q.cool_until > :now)),
-       exists (select 1 from holdfast_job where state = 'blocked' and queue = r.value ->> '$.queue'
+       exists (select 1 from holdfast_live where state = 'blocked' and queue = r.value ->> '$.queue'
                and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route'))
   from json_each(:routes) as r;
 
 -- name: unpark_entries
 -- Spread over a while, from the oldest on. Failures from before they were parked no longer count.
-update holdfast_job as job
+update holdfast_live as job
    set state = 'ready', due = 0, reason = 'unparked', attempts = 0, error = null,
        past_attempts = past_attempts + attempts,
        not_before = :now + 1 + item.n * :spread / :most, rank = :now + 1 + item.n * :spread / :most
-  from (select id, row_number() over (order by id) - 1 as n from holdfast_job
+  from (select id, row_number() over (order by id) - 1 as n from holdfast_live
          where state = 'blocked' and queue = :queue
            and reason not in ('operator', 'order', 'dependencies', 'budget_exhausted', 'quota', 'route')
          order by id limit :most) as item
@@ -26,13 +26,13 @@ returning id;
 
 -- name: lock_entries
 -- The write lock is held.
-select id, state from holdfast_job where id in (select value from json_each(:ids)) and finished_at is not null;
+select id, state from holdfast_ended where id in (select value from json_each(:ids)) and finished_at is not null;
 
 -- name: look_at_order
 -- The claimed entries that have a place in an order, and whether an earlier one, not among them, has not ended.
 select mine.job_id, mine.seq,
        exists (select 1 from holdfast_outbox_order as earlier
-                 join holdfast_job as ahead on ahead.id = earlier.job_id
+                 join holdfast_live as ahead on ahead.id = earlier.job_id
                 where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
                   and ahead.finished_at is null
                   and earlier.job_id not in (select value from json_each(:ids)))
@@ -41,7 +41,7 @@ select mine.job_id, mine.seq,
 
 -- name: put_behind
 -- In the transaction of the claim that took them: they were never started, and release the slots that it took.
-update holdfast_job
+update holdfast_live
    set state = 'blocked', reason = 'order', epoch = epoch + 1, attempts = attempts - 1, owner = null, claim = null
  where id in (select value from json_each(:ids)) and state = 'running' and owner = :owner
 returning holds;
@@ -55,28 +55,30 @@ select queue, key from holdfast_outbox_order where job_id in (select value from 
 -- name: forget_delivered_order
 delete from holdfast_outbox_order
  where job_id in (select value from json_each(:ids))
-   and exists (select 1 from holdfast_job as job where job.id = job_id and job.state = 'succeeded');
+   and exists (select 1 from holdfast_ended as job where job.id = job_id and job.state = 'succeeded');
 
 -- name: release_next
 -- The next entries of a key, in their order.
-update holdfast_job
+update holdfast_live
    set state = 'ready', due = case suspect when 1 then 3 else 1 end, reason = 'order', not_before = :now, rank = :now
- where id in (select mine.job_id from holdfast_outbox_order as mine join holdfast_job as job on job.id = mine.job_id
+ where id in (select mine.job_id from holdfast_outbox_order as mine join holdfast_live as job on job.id = mine.job_id
                where mine.queue = :queue and mine.key = :key and job.state = 'blocked' and job.reason = 'order'
                order by mine.seq limit :n)
 returning id;
 
 -- name: oldest_entries
 -- When the oldest waiting, parked and abandoned entries were put, and when the newest was delivered.
--- By the first row of an index each: holdfast_job_queued, holdfast_job_blocked, holdfast_job_unsuccessful,
--- holdfast_job_history (the task of an entry is named like its queue).
+-- By the first row of an index each: holdfast_live_queued, holdfast_live_blocked, holdfast_ended_unsuccessful,
+-- holdfast_ended_task (the task of an entry is named like its queue).
 select q.value,
-       (select created_at from holdfast_job where due is not null and queue = q.value order by id limit 1),
-       (select created_at from holdfast_job where state = 'blocked' and queue = q.value order by id limit 1),
-       (select created_at from holdfast_job
-         where finished_at is not null and state <> 'succeeded' and state = 'failed' and queue = q.value
-         order by id limit 1),
-       (select finished_at from holdfast_job
+       (select created_at from holdfast_job where id = (
+            select id from holdfast_live where due is not null and queue = q.value order by id limit 1)),
+       (select created_at from holdfast_job where id = (
+            select id from holdfast_live where state = 'blocked' and queue = q.value order by id limit 1)),
+       (select created_at from holdfast_job where id = (
+            select id from holdfast_ended where state <> 'succeeded' and state = 'failed' and queue = q.value
+             order by id limit 1)),
+       (select finished_at from holdfast_ended
          where finished_at is not null and task = q.value and queue = q.value and state = 'succeeded'
          order by id desc limit 1)
   from json_each(:queues) as q;

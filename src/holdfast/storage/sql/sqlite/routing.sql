@@ -1,13 +1,13 @@
 -- name: affinity_heads
--- The first job of each route, by prefix equality on holdfast_job_ready and holdfast_job_suspect. Differs: SQLite has
+-- The first job of each route, by prefix equality on holdfast_live_ready and holdfast_live_suspect. Differs: SQLite has
 -- no lateral joins.
 select r.value ->> '$.route', job.due, r.value ->> '$.tier', job.priority, job.rank, job.id, :now - job.not_before
   from json_each(:routes) as r
- cross join holdfast_job as job
-    on job.rowid in ((select head.rowid from holdfast_job as head
+ cross join holdfast_live as job
+    on job.id in ((select head.id from holdfast_live as head
                        where head.due = 1 and head.route = r.value ->> '$.route'
                        order by head.priority desc, head.rank, head.id limit 1),
-                     (select head.rowid from holdfast_job as head
+                     (select head.id from holdfast_live as head
                        where head.due = 3 and head.route = r.value ->> '$.route'
                        order by head.priority desc, head.rank, head.id limit 1))
  where not exists (select 1 from holdfast_queue as q

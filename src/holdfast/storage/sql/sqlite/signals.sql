@@ -18,14 +18,14 @@ delete from holdfast_signal where job_id in (select value from json_each(:ids));
 -- These differ in how a list is passed, and only Postgres has rows to lock.
 
 -- name: lock_job
-select state, tenant, generation, queue from holdfast_job where id = :id;
+select state, tenant, generation, queue from holdfast_any_job where id = :id;
 
 -- name: lock_running
-select tenant, generation from holdfast_job
+select tenant, generation from holdfast_live
  where id = :id and state = 'running' and owner = :owner and epoch = :epoch;
 
 -- name: lock_waiters
-select id, state from holdfast_job where id in (select value from json_each(:ids)) order by id;
+select id, state from holdfast_any_job where id in (select value from json_each(:ids)) order by id;
 
 -- name: put_wait
 insert into holdfast_wait (job_id, key, condition, timeout_at, wake_at, on_timeout, since)
@@ -65,15 +65,16 @@ update holdfast_waitpoint set closed_at = :now
  where id in (select value from json_each(:ids)) and job_id = :job_id and closed_at is null;
 
 -- name: unfinished_of
-select id from holdfast_job where id in (select value from json_each(:ids)) and finished_at is null limit 1;
+select id from holdfast_live where id in (select value from json_each(:ids)) and finished_at is null limit 1;
 
 -- name: pending_names
 -- Names that suspended jobs wait for. Where one of each is needed, without those that have come.
 -- Index: holdfast_wait_named.
 select w.job_id, job.task, job.queue, job.tenant, n.value, w.condition ->> '$.schema', w.since, w.timeout_at,
-       substr(job.payload, 1, 1000)
+       substr(given.payload, 1, 1000)
   from holdfast_wait as w indexed by holdfast_wait_named
- cross join holdfast_job as job on job.id = w.job_id and job.state = 'suspended'
+ cross join holdfast_live as job on job.id = w.job_id and job.state = 'suspended'
+ cross join holdfast_job as given on given.id = w.job_id
  cross join json_each(w.condition, '$.names') as n
  where instr(w.condition, '"names"') > 0 and w.job_id >= :after and (w.job_id, n.value) > (:after, :name)
    and (w.timeout_at is null or w.timeout_at > :now)

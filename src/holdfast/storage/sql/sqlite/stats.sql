@@ -7,8 +7,8 @@ with strides(queue, stride) as materialized (
     select key, value from json_each(:strides)
 ), ended as materialized (
     select job.queue, max(0, job.claimed_at - job.not_before) as wait, job.finished_at - job.claimed_at as run,
-           job.finished_at - job.created_at as total
-      from holdfast_job as job
+           job.finished_at - given.created_at as total
+      from holdfast_ended as job join holdfast_job as given on given.id = job.id
      where job.finished_at >= :since and job.finished_at < :until and job.state in ('succeeded', 'failed')
        and job.rowid % (select stride from strides where strides.queue = job.queue) = 0 and job.claimed_at is not null
 ), whole as materialized (

@@ -5,7 +5,7 @@ insert into holdfast_step (
     job_id, key, position, kind, name, called, value, error, attempts, epoch, started_at, ended_at)
 select :job_id, :key, :position, :kind, :name, :called, coalesce(:value, cast(:now + :wake_after as text)), :error,
        :attempts, :epoch, :now - :took, :now
-  from holdfast_job
+  from holdfast_live
  where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch
     on conflict do nothing
 returning value, started_at, ended_at;

@@ -20,6 +20,6 @@ select quick_check from pragma_quick_check(:n);
 
 -- name: miscounted_lanes
 select lane.key from holdfast_lane as lane
- where lane.running <> (select count(*) from holdfast_job as job, json_each(job.holds) as held
+ where lane.running <> (select count(*) from holdfast_live as job, json_each(job.holds) as held
                          where job.state = 'running' and held.value = lane.key)
  limit :n;

@@ -2,13 +2,13 @@
 
 -- name: lock_stream
 insert into holdfast_stream (job_id)
-select id from holdfast_job
+select id from holdfast_live
  where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch
     on conflict (job_id) do update set head = head
 returning head, live, trimmed, bytes, rate, rate_at, writer, batch, :now;
 
 -- name: lock_summary
-select id from holdfast_job where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch;
+select id from holdfast_live where id = :job_id and state = 'running' and owner = :owner and epoch = :epoch;
 
 -- name: move_stream
 -- A progress field that is not given stays, unless it is of an earlier run.

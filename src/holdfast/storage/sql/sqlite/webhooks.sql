@@ -32,7 +32,7 @@ select r.value ->> '$.job_id', r.value ->> '$.endpoint', r.value ->> '$.message'
 -- The data of these jobs for messages. Large results are not read.
 select id, state, reason, error, case when length(cast(result as blob)) <= :most then result end,
        length(cast(result as blob))
-  from holdfast_job where id in (select value from json_each(:ids));
+  from holdfast_any_job where id in (select value from json_each(:ids));
 
 -- name: told_errors
 -- Of these runs, each a job and its epoch.
@@ -68,7 +68,7 @@ select w.id, d.at, job.state
     on d.endpoint = w.id
    and d.job_id >= coalesce((select job_id from holdfast_delivery where endpoint = w.id
                               order by job_id desc limit 1 offset :last), '')
-  join holdfast_job as job on job.id = d.job_id
+  join holdfast_any_job as job on job.id = d.job_id
  order by w.id, d.job_id desc;
 
 -- name: breakers_of_webhooks
