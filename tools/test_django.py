@@ -37,7 +37,7 @@ def _try(python: str, django: str, options: Sequence[str]) -> str:
     folder = ROOT / f".venv-django-{django}"
     if not (folder / "made").exists() and not _make(program, folder, django):
         return f"not run: its environment could not be made in {folder.name}; see above"
-    pytest = [folder / "bin" / "python", "-m", "pytest", "-q", "-W", _NOT_NAMED, "tests/django", *options]
+    pytest = [str(folder / "bin" / "python"), "-m", "pytest", "-q", "-W", _NOT_NAMED, "tests/django", *options]
     done = subprocess.run(pytest, cwd=ROOT)
     return "passed" if done.returncode == 0 else "FAILED"
 
@@ -57,9 +57,9 @@ def _is(program: str, python: str) -> bool:
 
 def _make(program: str, folder: Path, django: str) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
-    pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     packages = [*_PACKAGES, f"django~={django}.0", "--editable", ".[web,postgres,django]"]
-    commands = ([program, "-m", "venv", folder], [*pip, *packages])
+    commands = ([program, "-m", "venv", str(folder)], [*pip, *packages])
     if any(subprocess.run(command, cwd=ROOT).returncode for command in commands):
         return False
     (folder / "made").touch()
