@@ -19,7 +19,7 @@ from tests.docs.pages import Block, matches
 # Of the machine, not of Holdfast.
 _SET_UP = ("pip ", "mkdir ", "cd ", "python -m venv", ". .venv", "source ")
 # What runs until it is interrupted, in a terminal of its own.
-_RUNNING_ON = ("holdfast worker", "uvicorn ")
+_RUNNING_ON = ("holdfast worker", "python manage.py holdfast_worker", "uvicorn ")
 # The port that the pages show; the run takes a free one.
 _SHOWN_PORT = "8000"
 _CURL = """
@@ -37,7 +37,8 @@ def walk(blocks: Sequence[Block], folder: Path, env: dict[str, str]) -> None:
         for shown in blocks:
             block = replace(shown, text=shown.text.replace(f":{_SHOWN_PORT}", f":{port}"))
             if block.language == "python":
-                (folder / block.file).write_text(block.text, "utf-8")
+                with (folder / block.file).open("a" if block.is_appended else "w", encoding="utf-8") as file:
+                    file.write(block.text)
             elif block.language == "console":
                 for command, shown in block.commands():
                     reader.type(command, shown, block)
