@@ -334,6 +334,27 @@ async def test_jobs_enqueued_by_a_program_that_knows_nothing_of_batches_are_take
     assert calls == [["a", "b", "c"]]
 
 
+@live
+async def test_a_worker_that_found_nothing_has_room_for_jobs_of_every_kind(small_shop: Shop) -> None:
+    send, calls = sending(small_shop.app)
+    other = App(":memory:")
+    other.declare("send")
+    async with small_shop.working(concurrency=2) as worker:
+        assert await (await send.aenqueue(Mail("a"))).aresult(SOON) == "a 1"
+        # A delayed job is looked for in time only by a worker that has room.
+        assert worker.runner.has_room()
+        assert worker.routes.batches
+        worker.state.closing = True
+        plain = [other.tasks["send"].job(item={"to": str(n)}) for n in range(20)]
+        jobs = [await small_shop.app._enqueuer.aone(request, "") for request in plain]
+        worker.state.closing = False
+        worker.outcomes.request_claim()
+        # Two at a time, as the slots are: each claim must lead to the next.
+        for job in jobs:
+            await small_shop.until_ended(job)
+    assert sum(map(len, calls)) == 21
+
+
 @pytest.mark.parametrize("concurrency", [1, 2, 20])
 @live
 async def test_single_jobs_and_batches_share_the_slots_of_a_worker(shop: Shop, concurrency: int) -> None:

@@ -93,3 +93,19 @@ assert_type(pool(), Pool)
 fetch.enqueue("https://example.com")
 fetch.enqueue(7)  # error: arg-type / reportArgumentType
 app.resource(scope="job")  # error: call-overload / reportArgumentType
+
+
+@app.task(batch=100, wait=0.5)
+def measure(items: list[holdfast.Item[str]]) -> list[int | Exception]:
+    return [len(item.value) for item in items]
+
+
+@app.task(batch=100)
+async def store(items: list[holdfast.Item[bytes]], pool: Pool = holdfast.injected) -> None:
+    assert_type(items[0].value, bytes)
+
+
+assert_type(measure.enqueue("abc").result(), int)
+assert_type(store.enqueue(b"abc").result(), None)
+measure.enqueue(7)  # error: arg-type / reportArgumentType
+measure.enqueue("a", "b")  # error: call-arg / reportCallIssue

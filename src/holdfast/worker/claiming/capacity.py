@@ -45,10 +45,10 @@ class Capacity:
         self.routing = routing
         self.kinds = kinds
 
-    def exhausted(self, claimed: Iterable[Claimed], parked: int) -> set[str]:
-        """Return the kinds of jobs of which a claim for this capacity has found all that there are."""
+    def exhausted(self, claimed: Iterable[Claimed], parked: int, kind_of: Mapping[int, str]) -> set[str]:
+        """Return the kinds of jobs of which a claim has found all that there are. `kind_of` is by their routes."""
         assert self.kinds is not None
-        found = Counter(job.task if job.task in self.kinds else SINGLE for job in claimed)
+        found = Counter(kind_of.get(job.route, SINGLE) for job in claimed)
         return {kind for kind, most in self.kinds.items() if found[kind] + parked < most}
 
     @property

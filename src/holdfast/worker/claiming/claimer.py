@@ -146,7 +146,7 @@ class Claimer:
         if room.kinds is None:
             outcomes.may_have_work = len(turn.claimed) + turn.parked >= room.n
         else:
-            outcomes.exhausted.update(room.exhausted(turn.claimed, turn.parked))
+            outcomes.exhausted.update(self._runner.exhausted(room, turn.claimed, turn.parked))
             # Kinds that had no room this time may have more too.
             outcomes.may_have_work = not outcomes.exhausted.issuperset(self._runner.kinds())
 

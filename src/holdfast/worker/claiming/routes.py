@@ -34,6 +34,8 @@ class ServedRoutes:
         self._batched = tuple(batched)
         self.batches: dict[str, dict[str, str]] = {}
         """Routes of the tasks that take batches, by task and queue; they are not claimed with the others."""
+        self.batch_of: dict[int, str] = {}
+        """Their tasks, by route number."""
         self._apart: frozenset[Route] = frozenset()
         self.queues = tuple(queues)
         self._strict = strict
@@ -62,11 +64,12 @@ class ServedRoutes:
         return True
 
     def _learn_batches(self) -> None:
-        self.batches = {}
+        self.batches, self.batch_of = {}, {}
         apart: set[Route] = set()
         for task in self._batched:
             routes = [route for route in self._special if task_capability(task) in route.requires]
             apart.update(routes)
+            self.batch_of |= {route.number: task for route in routes}
             for queue in sorted({route.queue for route in routes}):
                 of_queue = sorted((route for route in routes if route.queue == queue), key=lambda r: r.number)
                 self.batches.setdefault(task, {})[queue] = encode_routes([of_queue])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -95,7 +95,10 @@ class JobRunner:
     # -- claiming
 
     def room(self) -> Capacity | None:
-        """Return the capacity now. Suspects: a few, each in a process of its own, or one on an idle worker."""
+        """Return the capacity to claim for now, of the kinds of jobs that there may be."""
+        return self._room(self._outcomes.exhausted)
+
+    def _room(self, exhausted: Collection[str]) -> Capacity | None:
         free = self._settings.concurrency - len(self.runs)
         if self.batches.items:
             free += self.batches.items - self.batches.slots
@@ -105,10 +108,11 @@ class JobRunner:
         if state.closing or state.fenced or self._alone or self._threads.exhausted:
             return None
         if self._routes.batches:
-            return self._room_beside_batches(free)
+            return self._room_beside_batches(free, exhausted)
         return self._room_for_singles(free) if free > 0 else None
 
     def _room_for_singles(self, free: int) -> Capacity | None:
+        """Return the capacity. Suspects: a few, each in a process of its own, or one on an idle worker."""
         state = self._state
         routes, parts = open_routes(self._routes, state.shares, (run.job.queue for run in self.runs), free)
         if routes is None:
@@ -121,9 +125,8 @@ class JobRunner:
             return Capacity(free, routes, parts=parts, routing=routing)
         return None if self.runs else Capacity(1, routes, suspects=1, alone=True, parts=parts, routing=routing)
 
-    def _room_beside_batches(self, free: int) -> Capacity | None:
-        """Return the capacity of a worker with batches: of each kind of jobs that may have some."""
-        exhausted = self._outcomes.exhausted
+    def _room_beside_batches(self, free: int, exhausted: Collection[str]) -> Capacity | None:
+        """Return the capacity of a worker with batches, for each kind of jobs that is not exhausted."""
         single = self._room_for_singles(free) if free > 0 and SINGLE not in exhausted else None
         if single is not None and single.alone:
             return single
@@ -154,12 +157,16 @@ class JobRunner:
         """Return the kinds of jobs that are claimed; see `Capacity.kinds`."""
         return {SINGLE, *self._routes.batches}
 
+    def exhausted(self, room: Capacity, claimed: Sequence[Claimed], parked: int) -> set[str]:
+        """Return the kinds of jobs of which a claim for that capacity has found all that there are."""
+        return room.exhausted(claimed, parked, self._routes.batch_of)
+
     def _has_slot_for_batch(self) -> bool:
         return len(self.runs) - self.batches.items + self.batches.running < self._settings.concurrency
 
     def has_room(self) -> bool:
-        """Return True if jobs could be claimed now."""
-        return self.room() is not None
+        """Return True if jobs could be claimed now, if there were any."""
+        return self._room(()) is not None
 
     def others_wait(self, they_do: bool) -> None:
         """Note whether jobs wait whose affinity has no place here now."""
