@@ -46,7 +46,10 @@ Search._performSearch = (query, words, excluded, highlighted, objectTerms) => {
   const asked = [...words];
   const same = new Map();
   for (const word of splitQuery(query.toLowerCase())) {
-    if (Object.hasOwn(SAME, word)) same.set(stemmer.stemWord(word), stemmer.stemWord(SAME[word]));
+    if (!Object.hasOwn(SAME, word)) continue;
+    // Sphinx leaves out common words such as "down"; what they stand for is searched all the same.
+    if (stopwords.has(word)) asked.push(stemmer.stemWord(SAME[word]));
+    else same.set(stemmer.stemWord(word), stemmer.stemWord(SAME[word]));
   }
   const list = (found) => (found === undefined ? [] : Array.isArray(found) ? found : [found]);
   const count = index.docnames.length;
