@@ -1,4 +1,4 @@
--- A job's row is split by how often it is written. holdfast_job has what the caller gave, and is written once.
+-- A job's row is split by how often it is written. holdfast_job has what the caller gave: no transition writes it.
 -- holdfast_live has a narrow row for each job that has not ended, which every transition rewrites. holdfast_ended has a
 -- row for each job that has ended, and is only appended to. A job is in exactly one of these two: an update that ends a
 -- job in holdfast_live moves its row. holdfast_any_job joins them.

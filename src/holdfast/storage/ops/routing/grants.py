@@ -113,7 +113,11 @@ async def _end(tx: Tx, ids: Sequence[str]) -> dict[str, Route]:
 
 async def _hold(tx: Tx, job_id: str) -> Row | None:
     """Lock a job; return its route's number, its queue and its state."""
-    return await tx.one(sql.hold_route, id=job_id) or await tx.one(sql.hold_ended_route, id=job_id)
+    # The third look is for a job that ended and was retried between the first two.
+    for statement in (sql.hold_route, sql.hold_ended_route, sql.hold_route):
+        if held := await tx.one(statement, id=job_id):
+            return held
+    return None
 
 
 async def _route_before(tx: Tx, held: Row, granted: Sequence[Any]) -> Route:
