@@ -34,7 +34,8 @@ _OURS: Final[dict[Dialect, str]] = {
     "postgres": """
         select kind, name from (
             select case relkind when 'v' then 'view' else 'table' end as kind, oid::regclass::text as name,
-                   case when relkind = 'v' then 1 when relname = 'holdfast_job' then 3 else 2 end as rank
+                   case when relname = 'holdfast_any_job' then 1 when relkind = 'v' then 0
+                        when relname = 'holdfast_job' then 3 else 2 end as rank
               from pg_class
              where relkind in ('v', 'r') and relnamespace = current_schema()::regnamespace
                    and relname like 'holdfast\\_%'

@@ -35,7 +35,7 @@ _RECORD: Final = (
 )
 # In an order in which nothing is dropped before the objects that depend on it. The names come quoted.
 _OURS: Final = """
-select 'view', oid::regclass::text, 1 from pg_class
+select 'view', oid::regclass::text, case relname when 'holdfast_any_job' then 1 else 0 end from pg_class
  where relkind = 'v' and relnamespace = current_schema()::regnamespace and relname like 'holdfast\\_%'
 union all
 select 'table', oid::regclass::text, case relname when 'holdfast_job' then 3 else 2 end from pg_class
