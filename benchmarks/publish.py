@@ -26,7 +26,7 @@ _MARKED: Final = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end of figu
 _SHOWN: Final = {"drain": "Jobs completed per second", "latency": "Idle latency"}
 _COSTS: Final = [
     ("enqueue, one by one", "enqueue.one", "bare.enqueue"),
-    ("enqueue, in bulk of 1,000", "bulk", "bare.bulk"),
+    ("enqueue, in batches of 1,000", "bulk", "bare.bulk"),
     ("claim, run and finish, async", "drain", "bare.drain"),
     ("claim, run and finish, def", "drain.def", ""),
     ("the same, 1,000 concurrency keys", "drain.keyed", ""),
@@ -102,7 +102,8 @@ def _of_peers(content: Mapping[str, Any]) -> dict[str, str]:
         "peer-setups": _table(("queue", "version", "configuration"), setups),
     }
     plots = {
-        name: f"![{_SHOWN[name]}, beside other queues](figures/peers-{name}.svg)" for name, _ in charts.drawn(content)
+        name: f"![{_SHOWN[name]}, compared with other queues](figures/peers-{name}.svg)"
+        for name, _ in charts.drawn(content)
     }
     return told | {f"plot-peers-{name}": plot for name, plot in plots.items()}
 

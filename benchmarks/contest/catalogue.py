@@ -62,7 +62,8 @@ ENTRIES: Final = [
     Entry(key="litequeue", module="litequeue_sqlite", needs="folder", packages=("litequeue",),
           setup="our own loop, sleeps 10 ms when idle, synchronous=NORMAL", slots=1, jobs=2_000),
     Entry(key="persist-queue", module="persist_queue", needs="folder", packages=("persist-queue",),
-          setup="SQLiteAckQueue, our own loop, synchronous=FULL; one process, which notices jobs of others late",
+          setup="SQLiteAckQueue, our own loop, synchronous=FULL; one process only, which is slow to notice jobs"
+                " added by other processes",
           slots=1, jobs=2_000, processes=1),
     Entry(key="dbos-sqlite", module="dbos_any", needs="folder", packages=("dbos",),
           setup="async workflows, polls every 50 ms", jobs=1_000),

@@ -13,7 +13,8 @@ from ..report import amount
 from .match import BESIDE
 
 HEADINGS = (
-    "queue", "enqueue /s", "bulk /s", "drain /s", "two processes /s", "p50 / p99 ms", "killed worker", "holdfast ×",
+    "queue", "enqueue /s", "bulk /s", "drain /s", "two processes /s", "p50 / p99 ms", "killed worker",
+    "drain, Holdfast ÷ queue",
 )  # fmt: skip
 
 
