@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.storage.migrate import migrations
 from tests.django.shop import ROOT, Shop
 
 pytestmark = pytest.mark.timeout(240)
@@ -66,6 +66,7 @@ def in_process() -> list:
 """
 
 
+@pytest.mark.thorough
 def test_several_processes_run_under_a_supervisor(sqlite_shop: Shop) -> None:
     with sqlite_shop.running("holdfast_worker", "--processes", "2", until=SERVES) as supervisor:
         assert sqlite_shop.ask("from orders.tasks import *\nanswer = yearly_report.enqueue(2000).result(60)") == 0
@@ -73,6 +74,7 @@ def test_several_processes_run_under_a_supervisor(sqlite_shop: Shop) -> None:
         assert supervisor.wait(60) == 0
 
 
+@pytest.mark.thorough
 def test_a_changed_file_restarts_a_worker_with_reload(sqlite_shop: Shop) -> None:
     with sqlite_shop.running("holdfast_worker", "--reload", until=SERVES) as reloader:
         begin = sqlite_shop.log.stat().st_size
@@ -88,7 +90,7 @@ def test_a_changed_file_restarts_a_worker_with_reload(sqlite_shop: Shop) -> None
 
 def test_a_worker_is_not_started_before_migrate(blank_shop: Shop) -> None:
     said = blank_shop.manage("holdfast_worker", code=2)
-    assert f"lacks {len(migrations('sqlite'))} of Holdfast's migrations; run: manage.py migrate holdfast" in said
+    assert re.search(r"lacks \d+ of Holdfast's migrations; run: manage.py migrate holdfast", said)
 
 
 def test_a_worker_is_not_started_with_wrong_settings(sqlite_shop: Shop) -> None:
