@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -87,7 +88,7 @@ def test_a_changed_file_restarts_a_worker_with_reload(sqlite_shop: Shop) -> None
 
 def test_a_worker_is_not_started_before_migrate(blank_shop: Shop) -> None:
     said = blank_shop.manage("holdfast_worker", code=2)
-    assert "lacks 31 of Holdfast's migrations; run: manage.py migrate holdfast" in said
+    assert re.search(r"lacks \d+ of Holdfast's migrations; run: manage.py migrate holdfast", said)
 
 
 def test_a_worker_is_not_started_with_wrong_settings(sqlite_shop: Shop) -> None:

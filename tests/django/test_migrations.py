@@ -21,6 +21,7 @@ from holdfast.contrib.django.schema import ApplySchema
 from holdfast.errors import SchemaMismatch
 from holdfast.runtime.database import Database
 from holdfast.storage import migrate
+from holdfast.storage.postgres import migrations as postgres_migrations
 from tests.django.conftest import Project, add_database, in_postgres, remove_database
 
 DIALECTS: list[migrate.Dialect] = ["sqlite", "postgres"]
@@ -80,18 +81,23 @@ def test_djangos_migrate_finds_nothing_to_do_after_holdfasts_own(blank: str) -> 
 
 
 def test_an_older_schema_gets_only_what_it_lacks(blank: str) -> None:
-    connection = connections[blank]
+    connection, every = connections[blank], sorted(known(blank))
+    older = every[: len(every) // 2]
     with connection.schema_editor() as editor:
-        first = schema.apply(editor, None, 1, 5)
+        first = schema.apply(editor, None, 1, older[-1])
     with connection.schema_editor() as editor:
-        rest = schema.apply(editor, None, 1, max(known(blank)))
-    assert [int(name[:4]) for name in first] == [1, 2, 3, 4, 5]
-    assert {int(name[:4]) for name in rest} == known(blank) - {1, 2, 3, 4, 5}
+        rest = schema.apply(editor, None, 1, every[-1])
+    assert [int(name[:4]) for name in first] == older
+    assert [int(name[:4]) for name in rest] == every[len(older) :]
+
+
+def test_both_kinds_of_migrations_wait_for_each_other_on_postgres() -> None:
+    assert schema.LOCK == postgres_migrations._LOCK
 
 
 def test_a_failed_migration_leaves_nothing_behind(blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = schema.migration_texts(schema.dialect_of(connections[blank]))
-    broken = [*texts[:3], (texts[3][0], "create table holdfast_broken (a integer);\ncreate tabel;")]
+    broken = [*texts[:-1], (texts[-1][0], "create table holdfast_broken (a integer);\ncreate tabel;")]
     monkeypatch.setattr(schema, "migration_texts", lambda _: broken)
     with pytest.raises(Exception, match="tabel"):
         call_command("migrate", "holdfast", database=blank, verbosity=0)

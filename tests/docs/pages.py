@@ -11,11 +11,12 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-jobs.md"
+DJANGO = ROOT / "docs" / "how-to" / "django.md"
 
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _ID = re.compile(r"\b[0-9a-hjkmnp-tv-z]{26}\b")
-_FILE = re.compile(r"^# ([\w/]+\.py)$")
+_FILE = re.compile(r"^# ([\w/]+\.py)(, at the end)?$")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Block:
         """The file that the block is, if its first line says so."""
         found = _FILE.match(self.text.partition("\n")[0])
         return found[1] if found else ""
+
+    @property
+    def is_appended(self) -> bool:
+        """Whether the block goes to the end of its file."""
+        return self.text.partition("\n")[0].endswith(", at the end")
 
     @property
     def place(self) -> str:

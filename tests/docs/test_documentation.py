@@ -11,7 +11,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -19,13 +21,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from holdfast import config, errors
 from holdfast.cli.main import cli
-from tests.docs.pages import README, ROOT, TUTORIAL, Block, blocks, name_of, pages
+from tests.docs.pages import DJANGO, README, ROOT, TUTORIAL, Block, blocks, name_of, pages
 from tests.docs.walk import walk
 from tools import draw_lifecycle
 
 pytestmark = pytest.mark.timeout(300)
 every_page = pytest.mark.parametrize("page", pages(), ids=name_of)
 
+WALKED = (TUTORIAL, DJANGO)
 # Seconds for a program of a page, on a machine that has other things to do.
 _PATIENCE = 120
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -45,7 +48,7 @@ def test_every_python_block_compiles(page: Path) -> None:
 
 @every_page
 def test_every_python_block_runs(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if not any(block.language == "python" and not block.not_run for block in blocks(page)) or page == TUTORIAL:
+    if not any(block.language == "python" and not block.not_run for block in blocks(page)) or page in WALKED:
         return
     needs_postgres = "localhost/shop" in page.read_text("utf-8")
     shown = _in_urls(request.getfixturevalue("postgres_dsn")) if needs_postgres else ""
@@ -59,6 +62,12 @@ def test_every_python_block_runs(page: Path, tmp_path: Path, request: pytest.Fix
 
 def test_the_tutorial_can_be_followed_step_by_step(tmp_path: Path) -> None:
     walk(blocks(TUTORIAL), tmp_path, _environment())
+
+
+def test_the_guide_for_django_can_be_followed_from_an_empty_folder(tmp_path: Path, blank_postgres_dsn: str) -> None:
+    given = conninfo_to_dict(blank_postgres_dsn)
+    real = {"shop": given["dbname"], "localhost": given.get("host", ""), "secret": given.get("password", "")}
+    walk([_on_server(block, real, str(given["user"])) for block in blocks(DJANGO)], tmp_path, _environment())
 
 
 def test_the_readme_is_short_and_begins_with_a_program_of_fifteen_lines() -> None:
@@ -138,6 +147,14 @@ def test_the_drawing_of_the_states_is_fresh() -> None:
 def _environment(**extra: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     return {**kept, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **extra}
+
+
+def _on_server(block: Block, real: dict[str, Any], user: str) -> Block:
+    """A block that names the database of a guide, with the address of a real one."""
+    text = block.text.replace('"USER": "shop"', f'"USER": "{user}"')
+    for key, shown in (("NAME", "shop"), ("HOST", "localhost"), ("PASSWORD", "secret")):
+        text = text.replace(f'"{key}": "{shown}"', f'"{key}": "{real[shown]}"')
+    return replace(block, text=text)
 
 
 def _in_urls(dsn: str) -> str:

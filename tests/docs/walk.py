@@ -23,7 +23,8 @@ def walk(blocks: Sequence[Block], folder: Path, env: dict[str, str]) -> None:
     try:
         for block in blocks:
             if block.language == "python":
-                (folder / block.file).write_text(block.text, "utf-8")
+                with (folder / block.file).open("a" if block.is_appended else "w", encoding="utf-8") as file:
+                    file.write(block.text)
             elif block.language == "console":
                 for command, shown in block.commands():
                     reader.type(command, shown, block)
@@ -47,7 +48,7 @@ class Reader:
             assert self._end(signal.SIGINT) == 0, f"{block.place}: {self._log.read_text()}"
         elif command == "^\\":
             self._end(signal.SIGQUIT)
-        elif command.startswith("holdfast worker"):
+        elif command.startswith(("holdfast worker", "python manage.py holdfast_worker")):
             self._start(command, shown, block)
         else:
             self._run(command, shown, block)

@@ -410,7 +410,7 @@ def test_an_object_of_an_orm_is_refused_with_the_advice_to_pass_its_id(app: hold
         for wrong in (row, [row]):
             if isinstance(row, User) and isinstance(wrong, list):
                 continue  # A dataclass deep inside is written as one.
-            with pytest.raises(holdfast.errors.InvalidArguments, match="object of your database; pass its id"):
+            with pytest.raises(holdfast.errors.InvalidArguments, match="object of your database; pass its primary key"):
                 work.enqueue(wrong)
 
 

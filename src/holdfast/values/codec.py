@@ -283,7 +283,7 @@ def _is_pydantic(type: Any) -> bool:
     return "pydantic" in sys.modules and hasattr(type, "model_validate_json")
 
 
-A_ROW: Final = "an object of your database; pass its id, and load it in the task"
+A_ROW: Final = "an object of your database; pass its primary key, and load it in the task"
 
 
 def is_row(value: object) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
@@ -104,7 +104,7 @@ def _check_own(key: str, value: Any) -> None:
     if key == "ROUTES":
         if not (value is None or callable(value) or isinstance(value, Mapping)):
             raise ConfigError("it is not a dict")
-        QueueRouter(value)
+        QueueRouter(cast("Routes | None", value))
     elif key == "TENANT" and value is not None and not callable(value):
         raise ConfigError("it cannot be called")
 

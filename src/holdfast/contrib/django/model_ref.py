@@ -13,7 +13,8 @@ from ...errors import InvalidArguments
 M = TypeVar("M", bound=models.Model)
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: `ModelRef[Order](…)` sets an attribute, and the error of a frozen class with slots is a TypeError.
+@dataclass(frozen=True)
 class ModelRef(Generic[M]):
     """The app label, model and primary key of a row. A task takes it as `order: ModelRef[Order]`.
 
