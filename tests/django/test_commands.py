@@ -66,6 +66,7 @@ def in_process() -> list:
 """
 
 
+@pytest.mark.thorough
 def test_several_processes_run_under_a_supervisor(sqlite_shop: Shop) -> None:
     with sqlite_shop.running("holdfast_worker", "--processes", "2", until=SERVES) as supervisor:
         assert sqlite_shop.ask("from orders.tasks import *\nanswer = yearly_report.enqueue(2000).result(60)") == 0
@@ -73,6 +74,7 @@ def test_several_processes_run_under_a_supervisor(sqlite_shop: Shop) -> None:
         assert supervisor.wait(60) == 0
 
 
+@pytest.mark.thorough
 def test_a_changed_file_restarts_a_worker_with_reload(sqlite_shop: Shop) -> None:
     with sqlite_shop.running("holdfast_worker", "--reload", until=SERVES) as reloader:
         begin = sqlite_shop.log.stat().st_size

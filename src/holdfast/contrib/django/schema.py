@@ -7,10 +7,11 @@ never apply one twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from django.db.migrations.operations.base import Operation
+from django.db.utils import OperationalError
 
 from ...runtime.database import migration_texts
 from ...storage import migrate
@@ -154,7 +155,8 @@ def use_wal(using: str, **_: Any) -> None:
     """
     connection = connections[using]
     if using == conf.read().database and connection.vendor == "sqlite" and not connection.in_atomic_block:
-        with connection.cursor() as cursor:
+        # Others may be using the file; then a worker does it.
+        with suppress(OperationalError), connection.cursor() as cursor:
             cursor.execute("pragma journal_mode = wal")
 
 
