@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -82,6 +83,7 @@ class JobRunner:
         self._on_idle = on_idle
         self._left = limit
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         # A webhook delivery runs no user code: it cannot have crashed a worker.
         self._isolates = all(is_importable(task) for name, task in tasks.items() if task.fn and name != DELIVER)
         self._alone = False
@@ -259,8 +261,9 @@ class JobRunner:
         # Only a few suspects are claimed at a time, so there may be more.
         if self.affinities.ended(run.job.id, run.job.epoch) or run.job.suspect:
             self._outcomes.request_claim()
-        if self.batches.items:
-            self.batches.start_ready()
+        if self.batches.waits_for_slot:
+            # Not in the context of the run that has ended.
+            self._loop.call_soon(self.batches.start_ready, context=self._context)
         if not self.runs:
             self._on_idle()
 
