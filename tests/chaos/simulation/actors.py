@@ -43,6 +43,19 @@ class Actors:
             except HoldfastError:
                 self._world.nemesis.counts["refusals"] += 1
 
+    async def fill_batches(self, seconds: float, jobs: int) -> None:
+        """So many jobs of a task that takes batches, spread over so many seconds, and a cancel of some."""
+        for _ in range(jobs):
+            await asyncio.sleep(self._dice.uniform(0, 2 * seconds / jobs))
+            plan = self._dice.choices(PLANS, (9, 2, 2, 1, 1, 1, 1, 1, 1), k=self._dice.randint(0, 3))
+            request = self.tasks["batched"].options(id=ids.new()).job(plan)
+            try:
+                await self._surely(lambda request=request: self._app.aenqueue(request), request.options.id)  # type: ignore[misc]
+                if self._dice.random() < 0.1 and self.known:
+                    await self._cancel()
+            except HoldfastError:
+                self._world.nemesis.counts["refusals"] += 1
+
     def _deeds(self) -> list[Callable[[], Awaitable[object]]]:
         first = [self._enqueue, self._enqueue, self._enqueue, self._enqueue_many, self._flow, self._put, self._deduped]
         later = [self._cancel, self._signal, self._pause, self._resume, self._retry, self._run_now, self._schedule]

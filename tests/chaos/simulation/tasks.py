@@ -112,6 +112,13 @@ def make_app() -> SimulatedApp:
                 flow.add(work.job([], 0.1), after=[first.ended])
         return await end(ctx, plan)
 
+    @app.task(max_attempts=None, retry=SOON, queue="batched", batch=3, wait=0.2)
+    async def batched(items: list[holdfast.Item[list[str]]]) -> list[str | Exception]:
+        for item in items:
+            note("S", item.id, item.job.epoch)
+        await busy(0.2, [word for item in items for word in item.value])
+        return [await answer(item) for item in items]
+
     @app.destination("there", retry=SOON, ordered=True, max_age=None)
     async def there(events: list[holdfast.model.OutboxEvent]) -> None:
         world = LANE.get().node.world
@@ -140,7 +147,14 @@ async def busy(seconds: float, plan: list[str]) -> None:
         await asyncio.sleep(2 * seconds)
 
 
-async def end(ctx: holdfast.Context, plan: list[str]) -> str:
+async def answer(item: holdfast.Item[list[str]]) -> str | Exception:
+    try:
+        return await end(item, item.value)
+    except Exception as planned:
+        return planned
+
+
+async def end(ctx: holdfast.Context | holdfast.Item[Any], plan: list[str]) -> str:
     """As the plan says for this run; the runs after it all succeed, so that everything ends some day."""
     nth = (ctx.job.epoch - 1) // 2
     match plan[nth] if nth < len(plan) else "ok":

@@ -14,6 +14,8 @@ from .past import PAST
 from .world import World, simulated
 
 _SMALL = 12
+# In the last two, suspects of a batch's route were claimed by nobody.
+_WITH_BATCHES = (*range(6), 117, 134)
 _SEEDS = 1_000
 _TOLD = ("crashes", "pauses", "errors", "stalls", "blocks", "stops", "steps")
 
@@ -26,17 +28,22 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def live(seed: int) -> World:
+def live(seed: int, batches: int = 0) -> World:
     """One world from its beginning to its end."""
     hint = f'PROOF_SEED={seed} pytest -m proof tests/chaos/simulation -k "one_seed"'
     with simulated(seed) as world:
-        world.live(hint)
+        world.live(hint, batches)
     return world
 
 
 def test_every_promise_holds_in_a_few_simulated_clusters() -> None:
     for seed in range(_SMALL):
         live(seed)
+
+
+def test_every_promise_holds_for_each_job_of_a_batch() -> None:
+    for seed in _WITH_BATCHES:
+        live(seed, batches=15)
 
 
 @pytest.mark.parametrize("seed", PAST)

@@ -78,11 +78,14 @@ class World:
 
     # -- life
 
-    def live(self, hint: str) -> None:
+    def live(self, hint: str, batches: int = 0) -> None:
+        """`batches` is how many jobs there are beside the others for a task that takes batches."""
         people, actors = Node(self, "people"), Actors(self)
         self.nodes.append(people)
         for _ in range(self._wanted):
             self._add_worker()
+        if batches:
+            people.spawn(lambda: actors.fill_batches(self._phase, batches))
         busy = people.spawn(lambda: actors.act(self._phase, self.dice.randint(3, 8)))
         self._suffer(hint)
         self.loop.run(lambda: busy.done() or people.is_dead, self.loop.time() + 60)

@@ -51,6 +51,11 @@ class Capacity:
         found = Counter(kind_of.get(job.route, SINGLE) for job in claimed)
         return {kind for kind, most in self.kinds.items() if found[kind] + parked < most}
 
+    def beside(self, every: str) -> Capacity:
+        """Return this capacity for suspects of every route, and for others of its own routes only."""
+        parts = self.parts or ((self.routes, self.n),)
+        return Capacity(self.n, every, self.suspects, self.alone, parts, self.routing)
+
     @property
     def is_plain(self) -> bool:
         return not self.alone and not self.parts and self.routing is None

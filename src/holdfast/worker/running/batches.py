@@ -75,6 +75,11 @@ class Batches:
         return len(self._ready) + len(self._running)
 
     @property
+    def waits_for_slot(self) -> bool:
+        """True if a batch is ready and has no slot."""
+        return bool(self._ready)
+
+    @property
     def running(self) -> int:
         """Calls under way."""
         return len(self._running)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -82,6 +83,7 @@ class JobRunner:
         self._on_idle = on_idle
         self._left = limit
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         # A webhook delivery runs no user code: it cannot have crashed a worker.
         self._isolates = all(is_importable(task) for name, task in tasks.items() if task.fn and name != DELIVER)
         self._alone = False
@@ -119,17 +121,18 @@ class JobRunner:
             return None
         routing = routing_of(self._routes, self.affinities.hold, self.affinities.known)
         if self._isolates:
-            suspects = max(0, min(free, _SUSPECTS_AT_ONCE - self.runs.suspects))
-            return Capacity(free, routes, suspects=suspects, parts=parts, routing=routing)
+            return Capacity(free, routes, suspects=self._suspects(free), parts=parts, routing=routing)
         if not state.suspects_wait:
             return Capacity(free, routes, parts=parts, routing=routing)
         return None if self.runs else Capacity(1, routes, suspects=1, alone=True, parts=parts, routing=routing)
 
     def _room_beside_batches(self, free: int, exhausted: Collection[str]) -> Capacity | None:
         """Return the capacity of a worker with batches, for each kind of jobs that is not exhausted."""
+        if self._state.suspects_wait and not self._isolates:
+            # They need an idle worker: nothing else is claimed until they have run.
+            alone = self._room_for_singles(free) if free > 0 else None
+            return None if alone is None else alone.beside(self._routes.encoded)
         single = self._room_for_singles(free) if free > 0 and SINGLE not in exhausted else None
-        if single is not None and single.alone:
-            return single
         parts = list(single.parts or ((single.routes, single.n),)) if single else []
         kinds = {SINGLE: single.n} if single else {}
         for name, queues in self._routes.batches.items():
@@ -141,8 +144,11 @@ class JobRunner:
         if not parts:
             return None
         routing = routing_of(self._routes, self.affinities.hold, self.affinities.known)
-        n, suspects = self._most(sum(most for _, most in parts)), single.suspects if single else 0
+        n, suspects = self._most(sum(most for _, most in parts)), self._suspects(free)
         return Capacity(n, self._routes.encoded, suspects, parts=tuple(parts), routing=routing, kinds=kinds)
+
+    def _suspects(self, free: int) -> int:
+        return max(0, min(free, _SUSPECTS_AT_ONCE - self.runs.suspects)) if self._isolates else 0
 
     def _most(self, n: int) -> int:
         return n if self._left is None else min(n, self._left)
@@ -255,8 +261,9 @@ class JobRunner:
         # Only a few suspects are claimed at a time, so there may be more.
         if self.affinities.ended(run.job.id, run.job.epoch) or run.job.suspect:
             self._outcomes.request_claim()
-        if self.batches.items:
-            self.batches.start_ready()
+        if self.batches.waits_for_slot:
+            # Not in the context of the run that has ended.
+            self._loop.call_soon(self.batches.start_ready, context=self._context)
         if not self.runs:
             self._on_idle()
 
