@@ -7,7 +7,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar, cast
 
-from ..errors import ConfigError, NotInTransaction
+from ..errors import ConfigError, NotInTransaction, StorageUnavailable
 from ..storage.foreign import kind_of
 from ..tasks.tenants import warn_unentered
 from ..telemetry import current_job
@@ -100,5 +100,9 @@ def joined(open_store: Callable[[], object], given: object | None) -> object | N
         block = block._outer
     if block is not None:
         return cast(object, block._joined())
-    ambient: Callable[[], object | None] | None = getattr(open_store(), "ambient", None)
+    try:
+        store = open_store()
+    except StorageUnavailable:
+        return None  # the call itself finds out, and may be kept for later
+    ambient: Callable[[], object | None] | None = getattr(store, "ambient", None)
     return None if ambient is None else ambient()
