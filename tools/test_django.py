@@ -19,8 +19,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 VERSIONS: Final = (("3.11", "5.2"), ("3.12", "6.0"), ("3.13", "6.1"))
 """Each Python with the Django to test on it."""
-# Early releases of Python 3.12 take the numbered parameter ?1 for a named one.
-_NOT_NAMED: Final = "ignore:Binding 1:DeprecationWarning"
+# Early releases of Python 3.12 take a numbered parameter such as ?1 for a named one.
+_NOT_NAMED: Final = "ignore:Binding:DeprecationWarning"
 _PACKAGES: Final = (
     "pytest",
     "pytest-timeout",
