@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 import holdfast
@@ -23,7 +25,8 @@ def test_no_job_of_a_batch_is_lost_when_its_worker_is_killed(app: holdfast.App, 
         until(lambda before=before: len(ids_of(workers.lines(), "E")) > before, 60, "batches end", workers.log)  # type: ignore[misc]
         workers.kill(index, "--queues", "batches", "--concurrency", "2")
     until(lambda: all(job.state == "succeeded" for job in jobs), 120, "all succeed", workers.log)
-    assert workers.stop_all() == [0, 0]
+    # The one that was started last may get the signal before it handles signals.
+    assert set(workers.stop_all()) <= {0, -signal.SIGTERM}
     assert ids_of(workers.lines(), "E") == {job.id for job in jobs}
     # What was recorded was not run again; only the batches under way at a kill were.
     begun = [line for line in workers.lines() if line.mark == "S"]

@@ -119,7 +119,7 @@ def _unfinished(app: holdfast.App) -> int:
 
 _OVER = """
 select line.budget, line.spent - line.hard + coalesce((
-           select sum(r.amount) from holdfast_reservation as r join holdfast_job as job on job.id = r.job_id
+           select sum(r.amount) from holdfast_reservation as r join holdfast_live as job on job.id = r.job_id
             where r.budget = line.budget and r.dimension = line.dimension
               and job.state = 'running' and job.epoch = r.epoch), 0) as over
   from holdfast_budget_line as line

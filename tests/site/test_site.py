@@ -97,11 +97,11 @@ def test_a_reader_chooses_light_or_dark(context: BrowserContext, page: Page) -> 
     page.goto("/docs/reference/states.html")
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
-    assert page.locator("a.diagram.only-dark").is_visible()
+    assert page.locator("a.diagram.only-dark").first.is_visible()
     page.emulate_media(color_scheme="light")
     assert page.evaluate(ground) != dark
-    assert page.locator("a.diagram.only-light").is_visible()
-    assert not page.locator("a.diagram.only-dark").is_visible()
+    assert page.locator("a.diagram.only-light").first.is_visible()
+    assert not page.locator("a.diagram.only-dark").first.is_visible()
 
 
 @widths

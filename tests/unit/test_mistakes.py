@@ -362,11 +362,11 @@ def test_a_name_of_another_library_is_answered_with_what_to_write(
 def test_a_worker_that_is_made_and_dropped_is_warned_of(app: holdfast.App, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "holdfast"):
         app.worker()
-    assert caplog.messages == ["a worker does nothing by itself; write: with app.worker():"]
-    caplog.clear()
-    with app.worker():
-        pass
-    assert caplog.messages == []
+        assert caplog.messages == ["a worker does nothing by itself; write: with app.worker():"]
+        caplog.clear()
+        with app.worker():
+            pass
+        assert caplog.messages == []
 
 
 def test_one_job_is_enqueued_by_one_value(app: holdfast.App) -> None:

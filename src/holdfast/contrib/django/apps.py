@@ -20,7 +20,7 @@ class HoldfastConfig(AppConfig):
     def ready(self) -> None:
         from .checks import check_settings
         from .schema import find_schema, use_wal
-        from .test_store import note_databases, reset_test_database
+        from .store_in_tests import note_databases, reset_test_database
 
         checks.register(check_settings, "holdfast")
         connection_created.connect(find_schema, dispatch_uid="holdfast.find_schema")

@@ -22,7 +22,7 @@ from ...web.wire.sse import BRIEF
 from .access import identify_again, identity_of
 from .exchange import BackgroundLoop, respond, respond_from_thread
 from .project import shared_app
-from .test_store import is_testing
+from .store_in_tests import is_testing
 
 if TYPE_CHECKING:
     from django.http.response import HttpResponseBase

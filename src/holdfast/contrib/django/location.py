@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from django.core.exceptions import ImproperlyConfigured
 
 from .conf import WrongSetting
-from .test_store import is_testing
+from .store_in_tests import is_testing
 from .untyped import connections
 
 

@@ -12,7 +12,7 @@ from ...storage.port import Store
 from . import conf
 from .joining import JoiningStore
 from .location import store_text
-from .test_store import TestStore, is_testing
+from .store_in_tests import TestStore, is_testing
 
 
 class DjangoApp(App):

@@ -22,7 +22,7 @@ from ...runtime.draining import Drained, drain_store, run_blocking
 from ...tasks.task import Task
 from ...testing import assert_enqueued as _assert_enqueued
 from .project import shared_app
-from .test_store import is_testing
+from .store_in_tests import is_testing
 from .untyped import connections
 
 if TYPE_CHECKING:
