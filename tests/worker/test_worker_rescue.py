@@ -312,10 +312,12 @@ async def test_a_claim_that_never_ends_keeps_nobody_from_the_rescue_of_others(
     task, _ = endless(shop)
     async with shop.working() as worker, await psycopg.AsyncConnection.connect(postgres_dsn) as frozen:
         worker.state.closing = True
-        job = await task.aenqueue()
+        # Due a little later: a claim of this worker may still be under way.
+        job = await task.options(delay=1).aenqueue()
         await stranger(shop, worker, process_key="gone")
         # Registered before the other, and frozen in the middle of a claim.
         await frozen.execute("select 1 from holdfast_worker where id = 'stranger' for key share")
+        shop.clock.advance(1)
         await stranger(shop, worker, claims_jobs=1, process_key="gone", name="another")
         await worker.services.rescuer.run_once()
         assert (await job.astatus()).state == "ready"
