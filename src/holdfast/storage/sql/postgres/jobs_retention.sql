@@ -7,12 +7,12 @@ select ended.id, ended.queue, ended.state from holdfast_ended as ended join hold
  where ended.id = any(array(select json_array_elements_text(:ids::json))) and ended.finished_at <= :now - :kept
    and not (job.dedupe_until is not distinct from 'window'
             and exists (select 1 from holdfast_dedupe as d
-                         where d.held = job.tenant || chr(31) || job.dedupe_scope || chr(31) || job.dedupe_key
+                         where d.held = @key(job)
                            and d.job_id = job.id and d.expires_at > :now))
    and not (ended.linked = 1
             and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
                  or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
-                             where e.upstream = job.id and e.kind = 'wait' )))
+                             where e.upstream = job.id and e.kind = 'wait')))
  order by ended.id
    for update of ended skip locked;
 
@@ -32,7 +32,7 @@ update holdfast_ended set result = null
                          and not (linked = 1
                                   and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
                                        or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
-                                                   where e.upstream = job.id and e.kind = 'wait' )))
+                                                   where e.upstream = job.id and e.kind = 'wait')))
                        order by ended.id
                          for update of ended skip locked))
 returning id;

@@ -190,7 +190,7 @@ select id from holdfast_any_job as job
  where id in (select value from json_each(:ids)) and linked = 1
    and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
         or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
-                    where e.upstream = job.id and e.kind = 'wait' ));
+                    where e.upstream = job.id and e.kind = 'wait'));
 
 -- name: forget_edges
 -- An edge lives as long as the waiting job: its upstream's outcome counts when that job runs again.

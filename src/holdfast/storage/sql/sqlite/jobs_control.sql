@@ -2,16 +2,16 @@
 
 -- name: look_at_jobs
 select id, state, queue, route, due, reason, generation,
-       case when dedupe_key is not null then tenant || char(31) || dedupe_scope || char(31) || dedupe_key end,
+       case when dedupe_key is not null then @key(job) end,
        case when dedupe_key is not null then
             exists (select 1 from holdfast_live as twin
-                     where twin.dedupe_held = job.tenant || char(31) || job.dedupe_scope || char(31) || job.dedupe_key
+                     where twin.dedupe_held = @key(job)
                        and twin.id <> job.id) else 0 end,
        linked,
        case when linked = 1 then
             exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
             or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
-                        where e.upstream = job.id and e.kind = 'wait' ) else 0 end,
+                        where e.upstream = job.id and e.kind = 'wait') else 0 end,
        case when linked = 1 then
             exists (select 1 from holdfast_flow as f
                      where f.id = job.flow and f.cancel_at is not null and f.finished_at is null) else 0 end, tenant, priority,

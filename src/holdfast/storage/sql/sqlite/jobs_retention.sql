@@ -7,12 +7,12 @@ select ended.id, ended.queue, ended.state from holdfast_ended as ended join hold
  where ended.id in (select value from json_each(:ids)) and ended.finished_at <= :now - :kept
    and not (job.dedupe_until is 'window'
             and exists (select 1 from holdfast_dedupe as d
-                         where d.held = job.tenant || char(31) || job.dedupe_scope || char(31) || job.dedupe_key
+                         where d.held = @key(job)
                            and d.job_id = job.id and d.expires_at > :now))
    and not (ended.linked = 1
             and (exists (select 1 from holdfast_flow as f where f.id = job.flow and f.finished_at is null)
                  or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
-                             where e.upstream = job.id and e.kind = 'wait' )));
+                             where e.upstream = job.id and e.kind = 'wait')));
 
 -- name: delete_attempts_of
 delete from holdfast_attempt where job_id in (select value from json_each(:ids));
@@ -28,5 +28,5 @@ update holdfast_ended set result = null
    and not (linked = 1
             and (exists (select 1 from holdfast_flow as f where f.id = (select job.flow from holdfast_job as job where job.id = holdfast_ended.id) and f.finished_at is null)
                  or exists (select 1 from holdfast_edge as e join holdfast_live as waiter on waiter.id = e.downstream
-                             where e.upstream = holdfast_ended.id and e.kind = 'wait' )))
+                             where e.upstream = holdfast_ended.id and e.kind = 'wait')))
 returning id;
