@@ -157,7 +157,7 @@ select job_id from holdfast_join where sweep = 1 order by job_id limit :n;
 -- Unfinished upstreams of a released job, which no other job waits for.
 select e.upstream
   from holdfast_edge as e
-  join holdfast_live as job on job.id = e.upstream and job.finished_at is null and job.cancel_at is null
+  join holdfast_live as job on job.id = e.upstream and job.cancel_at is null
  where e.downstream = :id and e.kind = 'flow' and e.applied = 1 and e.met is null
    and not exists (select 1 from holdfast_edge as other
                      join holdfast_live as waiter on waiter.id = other.downstream

@@ -52,8 +52,7 @@ select distinct mine.key
  where job.state = 'blocked' and job.queue = :queue and job.reason = 'order'
    and not exists (select 1 from holdfast_outbox_order as earlier
                      join holdfast_live as ahead on ahead.id = earlier.job_id
-                    where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
-                      and ahead.finished_at is null)
+                    where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq)
  limit 100;
 
 -- name: orphaned_order

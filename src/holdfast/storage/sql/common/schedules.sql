@@ -105,11 +105,10 @@ select tick from holdfast_cron_tick
 -- States of its newest jobs, and of the one that was run by hand.
 select job.id
   from holdfast_live as job
- where job.finished_at is null
-   and (job.id = :last_job
-        or job.id in (select recent.job_id
-                        from (select job_id from holdfast_cron_tick where tenant = :tenant and schedule = :schedule
-                               order by tick desc limit 20) as recent))
+ where job.id = :last_job
+    or job.id in (select recent.job_id
+                    from (select job_id from holdfast_cron_tick where tenant = :tenant and schedule = :schedule
+                           order by tick desc limit 20) as recent)
  order by job.id;
 
 -- name: delete_schedule

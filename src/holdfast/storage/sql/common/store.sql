@@ -154,7 +154,7 @@ select id from holdfast_live where due = 2 and lane is null limit :n;
 
 -- name: waiting_though_cancelled
 -- Only a running job may have a cancel requested: any other ends at once, and nothing brings it back but a retry.
-select id from holdfast_live where cancel_at is not null and finished_at is null and state <> 'running' limit :n;
+select id from holdfast_live where cancel_at is not null and state <> 'running' limit :n;
 
 -- name: incomplete_ends
 -- A success belongs to a run; any other end took the job from its owner.

@@ -80,7 +80,7 @@ select d.job_id, d.endpoint, d.message, d.kind, d.job, d.at, job.state, job.atte
 -- name: waiting_deliveries
 -- Those that have not ended. Index: holdfast_delivery_endpoint.
 select d.job_id from holdfast_delivery as d join holdfast_live as job on job.id = d.job_id
- where d.endpoint = :endpoint and job.finished_at is null
+ where d.endpoint = :endpoint
    and (job.state <> 'running' or job.cancel_at is null)
  order by d.job_id
  limit :n;

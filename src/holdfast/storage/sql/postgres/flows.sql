@@ -287,7 +287,7 @@ with locked as materialized (
 )
 update holdfast_live as job set linked = 1
   from locked
- where job.id = locked.id and finished_at is null
+ where job.id = locked.id
 returning job.id;
 
 -- name: needed_jobs

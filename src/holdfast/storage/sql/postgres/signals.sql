@@ -80,7 +80,7 @@ update holdfast_waitpoint set closed_at = :now
  where id = any(array(select json_array_elements_text(:ids::json))) and job_id = :job_id and closed_at is null;
 
 -- name: unfinished_of
-select id from holdfast_live where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is null limit 1;
+select id from holdfast_live where id = any(array(select json_array_elements_text(:ids::json))) limit 1;
 
 -- name: pending_names
 -- Names that suspended jobs wait for. Where one of each is needed, without those that have come. Ordered as Python

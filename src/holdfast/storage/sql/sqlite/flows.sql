@@ -181,7 +181,7 @@ returning id;
 
 -- name: link_upstreams
 update holdfast_live set linked = 1
- where id in (select value from json_each(:ids)) and finished_at is null
+ where id in (select value from json_each(:ids))
 returning id;
 
 -- name: needed_jobs

@@ -34,7 +34,6 @@ select mine.job_id, mine.seq,
        exists (select 1 from holdfast_outbox_order as earlier
                  join holdfast_live as ahead on ahead.id = earlier.job_id
                 where earlier.queue = mine.queue and earlier.key = mine.key and earlier.seq < mine.seq
-                  and ahead.finished_at is null
                   and earlier.job_id not in (select value from json_each(:ids)))
   from holdfast_outbox_order as mine
  where mine.job_id in (select value from json_each(:ids));

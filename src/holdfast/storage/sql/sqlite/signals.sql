@@ -65,7 +65,7 @@ update holdfast_waitpoint set closed_at = :now
  where id in (select value from json_each(:ids)) and job_id = :job_id and closed_at is null;
 
 -- name: unfinished_of
-select id from holdfast_live where id in (select value from json_each(:ids)) and finished_at is null limit 1;
+select id from holdfast_live where id in (select value from json_each(:ids)) limit 1;
 
 -- name: pending_names
 -- Names that suspended jobs wait for. Where one of each is needed, without those that have come.
