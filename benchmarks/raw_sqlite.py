@@ -167,7 +167,7 @@ async def _drain(connection: sqlite3.Connection) -> None:
         connection.execute("commit")
         if not taken:
             return
-        for task in [asyncio.create_task(_handle(**json.loads(payload))) for (payload,) in taken]:
+        for task in [asyncio.create_task(_handle(**json.loads(payload))) for _, payload in taken]:
             await task
 
 

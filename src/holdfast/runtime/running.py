@@ -80,20 +80,27 @@ def run_workers(app: App, argv: Sequence[str], count: int, settings: WorkerSetti
 
 
 async def _live(app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None) -> int:
-    worker = Worker(
-        app.open(),
-        app.all_tasks,
-        settings,
-        app=app,
-        middleware=app._middleware,
-        declarations=app.declarations(),
-        identity=identity,
-        clock=app._clock or SYSTEM_CLOCK,
-        random=app._u,
-        on_stuck=_end_stuck,
-    )
     leave = asyncio.Event()
-    with _signals(leave.set, lambda: worker.runner.stop_all("shutdown")):
+    worker: Worker | None = None
+
+    def stop_now() -> None:
+        if worker is not None:
+            worker.runner.stop_all("shutdown")
+
+    # Before the store is opened, which takes as long as another process holds the file.
+    with _signals(leave.set, stop_now):
+        worker = Worker(
+            app.open(),
+            app.all_tasks,
+            settings,
+            app=app,
+            middleware=app._middleware,
+            declarations=app.declarations(),
+            identity=identity,
+            clock=app._clock or SYSTEM_CLOCK,
+            random=app._u,
+            on_stuck=_end_stuck,
+        )
         code = await _work(worker, leave, supervisor)
     app.close()
     return code

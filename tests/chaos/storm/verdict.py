@@ -51,7 +51,8 @@ def judge(
         log = folder / "workers.log"
         until(lambda: _left(app) == 0, DRAINED_WITHIN, f"everything has ended ({hint})", log)
         drained = time.monotonic() - began - raged
-        assert set(fleet.stop(60.0).values()) == {0}, "workers leave in order"
+        codes = fleet.stop(60.0)
+        assert set(codes.values()) == {0}, f"workers leave in order: {codes}"
         facts = read_facts(app.open(), ledger.read(folder / "ledger"))
         cost = reckon(facts, diary, plan.lease, _IN_HAND)
         # A worker tells of each outcome that the store has refused it.

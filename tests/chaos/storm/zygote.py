@@ -83,6 +83,8 @@ def fork(app: holdfast.App, order: dict[str, Any]) -> int:
 def become_a_child(parent: int, log: str) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # A worker that is stopped before it has begun leaves in order too; it replaces this with its own.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     die_with_parent(parent, signal.SIGKILL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     # For every thread of it a whole line at once, and nothing kept back that a kill would take along.
