@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.django_project.conftest import Project
 
 _ISOLATED = """
@@ -19,6 +21,8 @@ print(json.dumps([str(result.status), os.getpid(), *result.return_value]))
 """
 
 
+# Six processes import Django, one after another.
+@pytest.mark.timeout(300)
 def test_an_isolated_task_is_retried_in_a_child_process_and_knows_its_errors(served_project: Project) -> None:
     done = served_project.python("-c", _ISOLATED)
     assert done.returncode == 0, done.stderr
