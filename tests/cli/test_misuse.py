@@ -50,6 +50,21 @@ def test_workers_are_listed_with_the_jobs_that_they_run(app: App, run: Run) -> N
     assert job in run("workers", "list").output
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("enqueue", "use “cli jobs enqueue”"),
+        ("pause", "use “cli queues pause” or “cli cron pause”"),
+        ("job", "use “cli jobs”"),
+        ("frobnicate", "“cli --help” lists them"),
+    ],
+)
+def test_an_unknown_command_says_which_one_was_meant(run: Run, written: str, meant: str) -> None:
+    refused = run(written, "--app", "shop:app")
+    assert refused.exit_code == 2 and meant in refused.output
+    assert answer(run(written, "--json"), code=2)["error"]["code"] == "usage"
+
+
 def test_a_signal_of_another_name_says_what_the_job_waits_for(app: App, run: Run) -> None:
     @app.task
     def waits(ctx: SyncContext) -> None:

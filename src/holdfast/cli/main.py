@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,6 +64,26 @@ class _Lazy(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no command {args[0]!r}; {self._instead(ctx, args[0])}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def _instead(self, ctx: click.Context, unknown: str) -> str:
+        """Say which command was meant: a group's own, such as `jobs retry` for `retry`, or one of a similar name."""
+        groups = ((name, self.get_command(ctx, name)) for name in _COMMANDS)
+        meant = [
+            f"{name} {unknown}"
+            for name, group in groups
+            if isinstance(group, click.Group) and unknown in group.commands
+        ]
+        meant = meant or difflib.get_close_matches(unknown, _COMMANDS)
+        if meant:
+            return "use " + " or ".join(f"“{ctx.command_path} {one}”" for one in meant)
+        return f"“{ctx.command_path} --help” lists them"
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
