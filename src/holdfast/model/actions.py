@@ -34,7 +34,7 @@ class Lease:
     """None if the worker is no longer registered."""
     worker_state: str | None
     now: int
-    """When this was read, by the store's clock."""
+    """The time of the read, by the store's clock."""
 
     @property
     def overdue(self) -> int:
