@@ -328,11 +328,5 @@ def before_the_first_split(total: int, queue: str, workers: Sequence[WorkerRecor
     return -(-total // max(1, eligible))
 
 
-def unserved(queues: Collection[str], workers: Sequence[WorkerRecord]) -> list[str]:
-    """Return the queues that have work and no worker."""
-    served = {queue for worker in live(workers) for queue in worker.queues}
-    return sorted(queue for queue in queues if queue not in served)
-
-
 def live(workers: Sequence[WorkerRecord]) -> list[WorkerRecord]:
     return [worker for worker in workers if worker.state == "alive" and not worker.is_expired]
