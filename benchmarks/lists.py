@@ -55,7 +55,7 @@ def _report(name: str, url: str, rows: int) -> None:
     store.write(Op(lambda tx: _fill(tx, rows)))
     # As the server itself does by and by.
     store.write(Op(lambda tx: tx.one(Statement("analyze", "select 1", "analyze"))))
-    tallies = store.read(Op(lambda tx: counting.measure(tx, afresh=True)))
+    tallies = store.read(Op(lambda tx: counting.measure(tx, recount=True)))
     store.write(Op(lambda tx: counting.write_tallies(tx, tallies)))
     for wanted in _FILTERS:
         given = {f: v for f in ("state", "queue", "task", "before") if (v := getattr(wanted, f)) is not None}

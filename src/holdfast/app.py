@@ -57,6 +57,7 @@ from .runtime.draining import Drained, drain_store, run_blocking
 from .runtime.embedded import EmbeddedWorker
 from .runtime.opening import open_store, refuse_postgres_settings
 from .runtime.registry import Registry
+from .storage.forms import CallForm, forwarded
 from .storage.port import Op, Store
 from .tasks import foreign_names
 from .tasks.destinations import Deliver, Destination, DestinationOptions, Gate, Ready
@@ -290,25 +291,19 @@ class App(Registry):
             return Job(self._inline, await self._inline.arun(request, owner), task=request.task.name)
         return await self._enqueuer.aone(request, owner)
 
-    def enqueue_many(self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
+    @forwarded
+    async def enqueue_many(
+        self, call: CallForm, requests: Iterable[JobRequest[Any]], *, connection: object | None = None
+    ) -> list[Job[Any]]:
         """Enqueue up to 10,000 jobs in one transaction, all or none; return their handles in order."""
         requests = list(requests)
         for request in requests:
             self._check(request)
         if self._inline:
-            return [self.enqueue(request) for request in requests]
-        return self._enqueuer.many(requests, self._tenants.of(), connection)
+            return [await call(self.enqueue, self.aenqueue, request) for request in requests]
+        return await call(self._enqueuer.many, self._enqueuer.amany, requests, self._tenants.of(), connection)
 
-    async def aenqueue_many(
-        self, requests: Iterable[JobRequest[Any]], *, connection: object | None = None
-    ) -> list[Job[Any]]:
-        """The async version of `enqueue_many`."""
-        requests = list(requests)
-        for request in requests:
-            self._check(request)
-        if self._inline:
-            return [await self.aenqueue(request) for request in requests]
-        return await self._enqueuer.amany(requests, self._tenants.of(), connection)
+    aenqueue_many = enqueue_many.awaiting
 
     def flow(
         self,
@@ -350,13 +345,13 @@ class App(Registry):
         """Return a job's handle by its id. With `task`, or by `Task.handle`, its result is decoded as that task's."""
         return Job(self.jobs, job_id, created=False, task=task)
 
-    def result(self, key: str, timeout: float | None = None) -> Any:
+    @forwarded
+    async def result(self, call: CallForm, key: str, timeout: float | None = None) -> Any:
         """Return the result of the job that a result key is for, as `Job.result` does. NotFound if there is none."""
-        return self.job(self.jobs._keys.job(key)).result(timeout)
+        job = self.job(await call(self.jobs._keys.job, self.jobs._keys.ajob, key))
+        return await call(job.result, job.aresult, timeout)
 
-    async def aresult(self, key: str, timeout: float | None = None) -> Any:
-        """The async version of `result`."""
-        return await self.job(await self.jobs._keys.ajob(key)).aresult(timeout)
+    aresult = result.awaiting
 
     def scoped(self, tenant: str) -> Scoped:
         """Return a view of one tenant alone: its jobs, flows, signals, schedules and the rest."""

@@ -47,7 +47,7 @@ def test_a_trial_whose_worker_is_killed_leaves_nothing_stuck(app: holdfast.App, 
     jobs = app.enqueue_many([app.tasks["call_out"].options(breaker="out").job() for _ in range(20)])
     for _ in range(2):
         workers.start(*OPTIONS)
-    until(lambda: app.breakers.get("out").trial_runs, 60, "a trial", workers.log)
+    until(lambda: app.breakers.get("out").trial is not None, 60, "a trial", workers.log)
     until(lambda: len(workers.lines()) == 1, 60, "it has begun", workers.log)
     (trial,) = workers.lines()
     index = next(i for i, worker in enumerate(workers.workers) if worker.pid == trial.pid)

@@ -13,7 +13,11 @@ import pytest
 
 import holdfast
 from holdfast.clock import SECOND
+from holdfast.model.schedules import ScheduleKey
+from holdfast.model.values import micros_of
 from holdfast.rules.schedules import ticks_after
+from holdfast.storage.ops.schedules import schedules
+from holdfast.storage.port import Op
 from tests.acceptance.cron_jobs import FileClock, make
 from tests.acceptance.fleet import Fleet, until
 
@@ -79,7 +83,7 @@ def test_a_thousand_ticks_make_a_thousand_jobs_in_killed_workers(
     fleet.clock.step((furthest - fleet.clock.now()) / SECOND)
     until(lambda: not _due(eye), 60, "every due tick is fired", fleet.log)
     fleet.end()
-    fired = {name: [tick for tick, _ in eye.schedules.ticks(name, 100_000)] for name in NAMES}
+    fired = {name: [micros_of(one.tick) for one in eye.schedules.ticks(name, 100_000)] for name in NAMES}
     assert {name: sorted(ticks) for name, ticks in fired.items()} == {
         name: list(_ticks(eye, name, furthest)) for name in NAMES
     }
@@ -94,7 +98,9 @@ def _step(clock: FileClock, luck: random.Random) -> None:
 
 def _due(eye: holdfast.App) -> bool:
     now = eye._clock.now() if eye._clock else 0
-    return any(schedule.next_tick is not None and schedule.next_tick <= now for schedule in eye.schedules.list())
+    return any(
+        schedule.next_tick is not None and micros_of(schedule.next_tick) <= now for schedule in eye.schedules.list()
+    )
 
 
 def _wanted(eye: holdfast.App, instant: int) -> int:
@@ -102,5 +108,5 @@ def _wanted(eye: holdfast.App, instant: int) -> int:
 
 
 def _ticks(eye: holdfast.App, name: str, instant: int) -> Iterator[int]:
-    schedule = eye.schedules.get(name)
-    return takewhile(lambda tick: tick <= instant, ticks_after(schedule.timing, schedule.created_at))
+    record = eye.open().read(Op(lambda tx: schedules.get_schedule(tx, ScheduleKey("", name))))
+    return takewhile(lambda tick: tick <= instant, ticks_after(record.timing, record.created_at))

@@ -111,7 +111,7 @@ def _check(producer: holdfast.App, flow_id: str, dag: Dag, runs: dict[str, list[
     for name, member in members.items():
         assert member.state in expected[name], (name, member, expected[name])
     assert status.counts == Counter(str(member.state) for member in graph.members)
-    assert status.record.live == 0 and status.record.finished_at is not None
+    assert status.live == 0 and status.finished_at is not None
     plans = {node.name: node for node in dag.nodes} | {c.name: c for grown in dag.grown.values() for c in grown}
     _check_edges(graph)
     lost = 0

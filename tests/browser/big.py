@@ -57,7 +57,7 @@ def multiply(app: holdfast.App, execute: Execute, load: Load) -> None:
 def _tally(app: holdfast.App) -> None:
     """Finished jobs are counted now and then, as workers do."""
     store = app.open()
-    tallies = store.read(Op(lambda tx: counting.measure(tx, afresh=True)))
+    tallies = store.read(Op(lambda tx: counting.measure(tx, recount=True)))
     store.write(Op(lambda tx: counting.write_tallies(tx, tallies)))
 
 

@@ -126,7 +126,7 @@ def _op(op: Callable[..., Any], *args: Any) -> Op[Any]:
 
 
 def _tallies(s: Stage) -> Any:
-    found = s.store.read(_op(lambda tx: counting.measure(tx, afresh=True)))
+    found = s.store.read(_op(lambda tx: counting.measure(tx, recount=True)))
     return s.run(counting.write_tallies, found)
 
 

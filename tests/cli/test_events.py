@@ -59,7 +59,7 @@ def test_a_queue_is_told_what_to_tell(run: Run, app: App) -> None:
     assert app.queues.get("mail").events == "all"
     assert "all" in run("queues", "show", "mail").output
     assert run("queues", "set", "mail", "--events", "default").exit_code == 0
-    assert app.queues.get("mail").events is None
+    assert app.queues.get("mail").events == "outcomes"
     wrong = run("queues", "set", "mail", "--events", "some")
     assert wrong.exit_code == 2
     assert "'off', 'outcomes' or 'all'" in wrong.output

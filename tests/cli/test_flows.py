@@ -80,7 +80,14 @@ def test_a_cancel_says_how_far_it_went_and_is_recorded(app: App, run: Run, flow:
     done = answer(run("flows", "cancel", flow.id, "--reason", "night", "--wait", "5", "--json"))
     (told,) = done["flows"]
     assert len(told.pop("members")) == 4
-    assert told == {"id": flow.id, "policy": "cancel_all", "reason": "night", "again": False, "state": "cancelled"}
+    assert told == {
+        "id": flow.id,
+        "policy": "cancel_all",
+        "reason": "night",
+        "again": False,
+        "changed": True,
+        "state": "cancelled",
+    }
     (record,) = app.audit.list()
     assert (record.actor, record.action, record.target, record.reason) == ("ada", "flow.cancel", flow.id, "night")
 

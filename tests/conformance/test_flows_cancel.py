@@ -10,7 +10,7 @@ from holdfast import App
 from holdfast.errors import FlowEnded, FlowNotFound
 from holdfast.model.actions import Action, Order
 from holdfast.model.audit import AuditFilter
-from holdfast.model.flows import CancelPolicy, FlowCancel, FlowSpec, FlowState
+from holdfast.model.flows import CancelPolicy, CancelRecord, FlowSpec, FlowState
 from holdfast.model.limits import JobLimits, key_lane
 from holdfast.model.outcomes import Done, Outcome, Released, Retry, Snoozed
 from holdfast.storage.ops.audit import list_audit
@@ -32,7 +32,7 @@ def test_each_policy_goes_so_far_and_no_further(world: World, policy: str, waits
     flow = create(world, PLAN)
     claimed = flow.take("runs")
     done = flow.cancel(policy, reason="enough", actor="ann")
-    assert done == FlowCancel(CancelPolicy(policy), "enough", world.now)
+    assert done == CancelRecord(CancelPolicy(policy), "enough", world.now)
     assert flow.states() == {"runs": "running", "waits": waits, "later": "cancelled", "last": "cancelled"}
     assert (flow.member("runs").cancel_at is not None) == asked
     assert flow.member("later").cancel_reason == "enough"
@@ -59,7 +59,7 @@ def test_a_repeated_cancel_changes_nothing_and_tells_the_first(world: World) -> 
     first = flow.cancel("cancel_pending", reason="one")
     before = flow.record()
     again = flow.cancel("cancel_all", reason="two")
-    assert again == FlowCancel(first.policy, "one", first.at, again=True)
+    assert again == CancelRecord(first.policy, "one", first.at, again=True)
     assert flow.record() == before
     assert flow.member("runs").cancel_at is None
 

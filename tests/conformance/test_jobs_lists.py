@@ -277,7 +277,7 @@ def test_many_finished_jobs_are_estimated_and_said_to_be(world: World, monkeypat
         world.place(JobState.SUCCEEDED)
     move(world, "q")
     assert world.run(counting.count_jobs) == [Count("q", "succeeded", 3)]
-    world.run(counting.write_tallies, world.run(counting.measure, afresh=True))
+    world.run(counting.write_tallies, world.run(counting.measure, recount=True))
     assert world.run(counting.count_jobs) == [Count("q", "succeeded", 3, estimated=True)]
     world.clock.advance(1)
     world.place(JobState.FAILED)
@@ -285,7 +285,7 @@ def test_many_finished_jobs_are_estimated_and_said_to_be(world: World, monkeypat
     move(world, "q")
     counts = [Count("q", "failed", 1, True), Count("q", "ready", 1), Count("q", "succeeded", 3, True)]
     assert world.run(counting.count_jobs) == counts
-    world.run(counting.write_tallies, world.run(counting.measure, afresh=False))
+    world.run(counting.write_tallies, world.run(counting.measure, recount=False))
     assert world.run(counting.count_jobs) == counts
     world.run(counting.lower_tallies, [("q", "succeeded"), ("q", "succeeded")])
     assert Count("q", "succeeded", 1, True) in world.run(counting.count_jobs)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Retry
-from holdfast.model.queues import QueueSettings
+from holdfast.model.queues import QueueRecord
 from holdfast.model.signals import Wait
 from holdfast.rules.retention import DAY, Retention, with_queues
 from holdfast.storage.ops import audit
@@ -124,8 +124,8 @@ def test_windows_that_have_closed_and_old_records_go(world: World) -> None:
 
 
 def test_a_queue_has_the_last_word_on_its_own_jobs() -> None:
-    queue = QueueSettings("mail", keep_succeeded=0, keep_result=5)
-    rules = with_queues(Retention(), [queue, QueueSettings("bulk", keep_failed=DAY)])
+    queue = QueueRecord("mail", keep_succeeded=0, keep_result=5)
+    rules = with_queues(Retention(), [queue, QueueRecord("bulk", keep_failed=DAY)])
     assert (rules.kept("mail", "succeeded"), rules.kept("mail", "failed")) == (0, 30 * DAY)
     assert (rules.kept("bulk", "succeeded"), rules.kept("bulk", "failed")) == (7 * DAY, DAY)
     assert rules.spans == [0, DAY, 7 * DAY, 30 * DAY]

@@ -10,7 +10,7 @@ import pytest
 from holdfast.clock import SECOND
 from holdfast.errors import NotFound
 from holdfast.model.jobs import Claimed
-from holdfast.model.limits import Breaker, JobLimits, breaker_lane, key_lane
+from holdfast.model.limits import BreakerRecord, JobLimits, breaker_lane, key_lane
 from holdfast.model.outcomes import Cancelled, Done, Failed, Finish, Outcome, Released, Retry, Snoozed, Throttled
 from holdfast.storage.ops.jobs import actions, claims, explaining, finishing
 from holdfast.storage.ops.limits import breakers, lanes
@@ -39,7 +39,7 @@ def claim(world: World, owner: str, n: int = 10) -> list[Claimed]:
     return world.run(claims.claim, claim_request(owner, n, standing=view.standing))
 
 
-def stripe(world: World) -> Breaker:
+def stripe(world: World) -> BreakerRecord:
     return world.read(breakers.get_breaker, "stripe")
 
 

@@ -62,14 +62,6 @@ def test_removing_a_total_removes_the_shares(world: World) -> None:
     assert holders(world) == []
 
 
-def test_a_queue_with_work_and_nobody_to_serve_it_is_named(world: World) -> None:
-    world.worker("a")
-    world.add(queue="default")
-    world.add(queue="orphaned")
-    world.add(queue="later", delay=10**9)
-    assert world.read(totals.unserved_queues) == ["orphaned"]
-
-
 def test_a_queue_with_a_total_that_nobody_serves_is_reported_also_without_jobs(world: World) -> None:
     world.run(totals.set_total, "ghost", 5)
     assert [(one.queue, one.job, one.code) for one in world.read(stranded)] == [("ghost", None, "no_worker")]

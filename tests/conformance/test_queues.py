@@ -8,7 +8,7 @@ from holdfast.clock import SECOND
 from holdfast.errors import QueueClosed
 from holdfast.model.audit import AuditFilter
 from holdfast.model.jobs import JobState
-from holdfast.model.queues import QueueSettings, QueueState
+from holdfast.model.queues import QueueRecord, QueueState
 from holdfast.storage.ops import audit, queues
 from holdfast.storage.ops.jobs import actions, enqueue
 from tests.patience import SOON
@@ -20,7 +20,7 @@ CLOSED = [QueueState.DRAINING, QueueState.DISABLED]
 SHUT = [QueueState.PAUSED, QueueState.DISABLED]
 
 
-def move(world: World, queue: str, state: QueueState) -> QueueSettings:
+def move(world: World, queue: str, state: QueueState) -> QueueRecord:
     return world.run(queues.change_queue, queue, {"state": state}, action="queue.move", **WHO)
 
 
@@ -83,12 +83,12 @@ def test_settings_are_kept_and_what_is_not_named_stays(two_worlds: tuple[World, 
     here.run(queues.change_queue, "mail", {"timeout": 5 * SECOND, "keep_failed": 0}, action="queue.set", **WHO)
     there.run(queues.change_queue, "mail", {"state": QueueState.PAUSED}, action="queue.pause", **WHO)
     found = here.run(queues.get_queue, "mail")
-    assert found == QueueSettings("mail", QueueState.PAUSED, timeout=5 * SECOND, keep_failed=0)
+    assert found == QueueRecord("mail", QueueState.PAUSED, timeout=5 * SECOND, keep_failed=0)
     assert there.run(queues.list_queues) == [found]
 
 
 def test_a_queue_that_nobody_set_has_the_defaults(world: World) -> None:
-    assert world.run(queues.get_queue, "new") == QueueSettings("new")
+    assert world.run(queues.get_queue, "new") == QueueRecord("new")
     assert world.run(queues.list_queues) == []
 
 

@@ -18,6 +18,7 @@ from holdfast.errors import (
 )  # fmt: skip
 from holdfast.model.jobs import JobState
 from holdfast.model.remote import Done, FrameDraft  # fmt: skip
+from holdfast.model.values import instant_of
 from holdfast.storage.port import Listener
 from holdfast.worker.maintenance.rescuer import Rescuer
 
@@ -73,7 +74,7 @@ def test_a_claimed_job_says_all_that_its_run_needs(elsewhere: Elsewhere) -> None
     assert (job.id, job.task, job.queue, job.tenant) == (job_id, "work", "default", "acme")
     assert job.arguments == {"to": "ann", "n": 2**70}
     assert (job.attempt, job.max_attempts, job.generation, job.priority) == (1, 3, 0, 7)
-    assert (job.timeout, job.deadline, job.tags) == (5.0, elsewhere.world.now + 60 * SECOND, ("a", "b"))
+    assert (job.timeout, job.deadline, job.tags) == (5.0, instant_of(elsewhere.world.now + 60 * SECOND), ("a", "b"))
     assert job.handle.startswith(f"hf2.{elsewhere.world.backend}.")
     stored = elsewhere.job(job_id)
     assert (stored.state, stored.owner) == (JobState.RUNNING, worker)

@@ -11,6 +11,7 @@ from holdfast.errors import Corruption, LeaseLost, NotFound, PayloadTooLarge
 from holdfast.model.jobs import JobState
 from holdfast.model.outcomes import Done, Retry
 from holdfast.model.streams import MAX_FRAMES, MAX_STREAM_BYTES, START, Appended, Batch, Cursor, Draft, Frame, Progress
+from holdfast.model.values import instant_of
 from holdfast.storage.ops import streams
 from holdfast.storage.ops.jobs import actions
 from holdfast.storage.ops.store import verify
@@ -60,7 +61,9 @@ def test_frames_are_numbered_from_one_and_read_in_the_order_in_which_they_were_s
     assert [frame.seq for frame in frames] == [1, 2, 3, 4]
     assert data(frames) == ["a", "b", b"\x00\xff", {"a": 1}]
     assert [frame.kind for frame in frames] == ["output", "output", "raw", "log"]
-    assert {(frame.attempt, frame.generation, frame.step, frame.at) for frame in frames} == {(1, 0, None, world.now)}
+    assert {(frame.attempt, frame.generation, frame.step, frame.at) for frame in frames} == {
+        (1, 0, None, instant_of(world.now))
+    }
 
 
 def test_the_two_kinds_of_frames_have_their_own_numbers_and_one_order(world: World) -> None:

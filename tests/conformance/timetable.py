@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.clock import SECOND
-from holdfast.model.schedules import Firing, Schedule, ScheduleKey, ScheduleSpec
+from holdfast.model.schedules import Firing, ScheduleKey, ScheduleRecord, ScheduleSpec
 from holdfast.storage.ops.schedules import firing, schedules
 
 from .world import World
@@ -29,7 +29,7 @@ def plan(name: str = "nightly", **fields: Any) -> ScheduleSpec:
     return ScheduleSpec(name=name, **{**known, **fields})
 
 
-def create(world: World, name: str = "nightly", **fields: Any) -> Schedule:
+def create(world: World, name: str = "nightly", **fields: Any) -> ScheduleRecord:
     return world.run(schedules.create_schedule, plan(name, **fields))
 
 
@@ -37,7 +37,7 @@ def fire(world: World, name: str = "nightly", **options: Any) -> Firing:
     return world.run(firing.fire, key(name), **options)
 
 
-def get(world: World, name: str = "nightly") -> Schedule:
+def get(world: World, name: str = "nightly") -> ScheduleRecord:
     return world.read(schedules.get_schedule, key(name))
 
 

@@ -25,7 +25,7 @@ def endpoints(draw: st.DrawFn) -> list[Endpoint]:
         Endpoint(
             id=f"end{n}", tenant=draw(st.sampled_from(TENANTS)), url="https://example.com/", reason=None,
             events=draw(st.none() | some(KINDS)), tags=draw(st.none() | some(TAGS)), called=draw(st.booleans()),
-            state="active", concurrency=4, after=0, succeeded_at=None, created_at=0, updated_at=0,
+            state="active", concurrency=4, succeeded_at=None, created_at=instant_of(0), updated_at=instant_of(0),
         )
         for n in range(draw(st.integers(0, 6)))
     ]  # fmt: skip

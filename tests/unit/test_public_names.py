@@ -102,7 +102,7 @@ def test_each_tool_for_tests_says_what_it_does() -> None:
 def test_each_name_of_a_public_module_says_what_it_is(module: ModuleType) -> None:
     assert module.__all__ == sorted(module.__all__)
     assert all(getattr(module, name).__doc__ for name in module.__all__)
-    assert {"Delivery", "Endpoint", "Sending"} <= set(holdfast.webhooks.__all__)
+    assert {"Delivery", "Endpoint", "Try"} <= set(holdfast.webhooks.__all__)
 
 
 def test_the_tree_of_errors_is_drawn_as_it_is() -> None:

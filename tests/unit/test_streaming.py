@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from holdfast.client.streams import Tail
 from holdfast.errors import CursorExpired, FrameTooLarge, InvalidArguments, InvalidCursor, InvalidInput
 from holdfast.model.streams import FRAME_LIMIT, MAX_FRAMES, MAX_STREAM_BYTES, Cursor, Frame, FramePage, Progress
+from holdfast.model.values import instant_of
 from holdfast.rules.streams import NULL, fitting, kept, measure, merged
 from holdfast.streams.frames import draft_of, patch_of, progress_of
 
@@ -130,7 +131,9 @@ def test_a_cursor_is_read_as_it_was_written(seq: int, live: int) -> None:
 
 def frame(cursor: str, *, kind: str = "output", data: Any = "x", control: bool = False) -> Frame:
     place = Cursor.read(cursor)
-    return Frame(cursor=cursor, seq=place.seq, kind=kind, data=data, attempt=1, step=None, at=0, control=control)
+    return Frame(
+        cursor=cursor, seq=place.seq, kind=kind, data=data, attempt=1, step=None, at=instant_of(0), control=control
+    )
 
 
 def stretch(*frames: Frame, head: str = "9.9", trimmed: int = 0, ended: bool = False) -> FramePage:

@@ -45,8 +45,8 @@ DONE = Event(
 def endpoint(**fields: Any) -> Endpoint:
     known: dict[str, Any] = {
         "id": "end", "tenant": "", "url": "https://example.com/", "events": None, "tags": None, "called": False,
-        "state": "active", "reason": None, "concurrency": 4, "after": 0, "succeeded_at": None, "created_at": 0,
-        "updated_at": 0,
+        "state": "active", "reason": None, "concurrency": 4, "succeeded_at": None, "created_at": instant_of(0),
+        "updated_at": instant_of(0),
     }  # fmt: skip
     return Endpoint(**{**known, **fields})
 

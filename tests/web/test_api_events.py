@@ -59,7 +59,7 @@ def test_a_cursor_behind_which_events_are_gone_is_409_and_says_what_to_do(site: 
     for headers in ({}, {"accept": "text/event-stream"}):
         answer = site.call("GET", f"/api/v1/events?after={first}", headers=headers)
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "cursor_expired")
-        assert "go on from" in answer.json()["error"]["message"]
+        assert "continue from" in answer.json()["error"]["message"]
 
 
 def test_a_tenant_hears_of_its_own_alone(site: Site, app: holdfast.App) -> None:

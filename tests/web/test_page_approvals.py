@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.errors import InvalidInput
+from holdfast.model.values import decoded
 from holdfast.rules.schemas import schema_of
 from holdfast.web.pages.answer_forms import form_of, payload_of
 
@@ -206,18 +207,18 @@ def test_what_waits_is_listed_page_by_page(site: Site, app: holdfast.App) -> Non
 
 
 def test_forms_are_made_from_types() -> None:
-    assert form_of(schema_of(bool)).kind == "boolean"
-    assert form_of(schema_of(Grade)).choices == ("gold", "tin")
-    assert form_of(schema_of(int)).kind == "integer"
-    assert form_of(schema_of(float)).kind == "number"
-    review = form_of(schema_of(Review))
+    assert form_of(decoded(schema_of(bool))).kind == "boolean"
+    assert form_of(decoded(schema_of(Grade))).choices == ("gold", "tin")
+    assert form_of(decoded(schema_of(int))).kind == "integer"
+    assert form_of(decoded(schema_of(float))).kind == "number"
+    review = form_of(decoded(schema_of(Review)))
     assert [(one.name, one.kind, one.required) for one in review.fields] == [
         ("grade", "choice", True), ("amount", "integer", True), ("express", "boolean", True),
         ("note", "string", False), ("tags", "json", False),
     ]  # fmt: skip
     assert form_of(None).kind == "json"
-    assert form_of(schema_of(list[int])).kind == "json"
-    optional = form_of(schema_of(int | None))
+    assert form_of(decoded(schema_of(list[int]))).kind == "json"
+    optional = form_of(decoded(schema_of(int | None)))
     assert (optional.kind, optional.nullable, payload_of(optional, [""], "")) == ("integer", True, None)
 
 
@@ -227,7 +228,7 @@ def test_forms_are_made_from_types() -> None:
      '{"type": "object", "properties": {"a": 3, "b": {"$ref": 7}}}', '{"title": 5, "type": ["string", "null"]}'],
 )  # fmt: skip
 def test_no_schema_breaks_the_page(schema: str) -> None:
-    form = form_of(schema)
+    form = form_of(decoded(schema))
     assert form.kind in ("json", "object", "choice")
     if form.kind == "json":
         assert payload_of(form, [], "[1]") == [1]

@@ -166,9 +166,7 @@ def test_jobs_that_are_scheduled_for_later_have_a_list_of_their_own(site: Site, 
 
 
 def test_an_estimated_count_says_so() -> None:
-    queue = QueueStats(
-        name="q", counts={"waiting": 5, "retrying": 2, "succeeded": 9}, estimated=frozenset({"succeeded"})
-    )
+    queue = QueueStats.of("q", counts={"waiting": 5, "retrying": 2, "succeeded": 9}, estimated=["succeeded"])
     counts = counts_of(NOTHING, [queue])
     assert counts[JobState.READY] == (7, False)
     assert counts[JobState.SUCCEEDED] == (9, True)

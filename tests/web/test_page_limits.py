@@ -23,7 +23,7 @@ def test_limits_and_rates_are_set_changed_and_removed(site: Site, app: holdfast.
     send(site, "/limits/rates", name="payments", capacity="5", per_second="2.5")
     view = app.limits.show()
     assert [(lane.key, lane.capacity) for lane in view.lanes] == [("task:double", 3)]
-    assert [(bucket.scope, bucket.refill) for bucket in view.buckets] == [("payments", 2.5)]
+    assert [(rate.scope, rate.refill) for rate in view.rates] == [("payments", 2.5)]
     page = open_page(site, "/limits")
     assert "double" in page and "payments" in page
     assert "There was no such limit" in send(site, "/limits/lanes/clear", kind="queue", name="x", confirmed="yes")[1]

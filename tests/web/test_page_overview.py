@@ -10,7 +10,7 @@ from typing import Any
 import holdfast
 from holdfast.clock import SYSTEM_CLOCK
 from holdfast.model.budgets import Budget, BudgetLine
-from holdfast.model.limits import Breaker
+from holdfast.model.limits import BreakerRecord
 from holdfast.model.stats import MINUTE, MetricPoint, QueueStats, StoreStats, WorkerStats
 from holdfast.model.values import instant_of
 from holdfast.storage.ops.stats import rollup
@@ -110,7 +110,7 @@ def test_attention_names_the_worst_first_and_what_to_do() -> None:
         tenant="", name="research", within=None, every=None, cron=None, zone="UTC", next_reset=None, reset_at=None,
         resets=0, breached_at=None, origin="code", dimensions=(line,), blocked=3,
     )  # fmt: skip
-    breaker = Breaker(scope=HOSTILE, threshold=3, open_for=1, opened_at=1, open_until=9, now=5)
+    breaker = BreakerRecord(scope=HOSTILE, threshold=3, open_for=1, opened_at=1, open_until=9, now=5).shown
     lost = WorkerStats(
         id="w",
         name="w1",
@@ -124,7 +124,7 @@ def test_attention_names_the_worst_first_and_what_to_do() -> None:
         beat_age=99,
         vitals=None,
     )
-    queue = QueueStats(name="mail", counts={"waiting": 2}, oldest_due_age=1.0)
+    queue = QueueStats.of("mail", counts={"waiting": 2}, oldest_due_age=1.0)
     store = health_verdicts(StoreStats(backend="sqlite", bytes=1, wal_bytes=10**9), None)
     found = attention([queue], [lost], [breaker], [budget], [], verdicts=store, failing=0.5, now=10**15)
     tones = [one.tone for one in found]
@@ -151,8 +151,8 @@ def test_a_paused_queue_is_told_apart_from_one_that_nobody_serves() -> None:
         beat_age=0,
         vitals=None,
     )
-    paused = QueueStats(name="mail", state="paused", counts={"waiting": 1}, oldest_due_age=1.0)
-    late = QueueStats(name="x", counts={"waiting": 1, "running": 1}, oldest_due_age=900.0, workers=1, slots=1)
+    paused = QueueStats.of("mail", state="paused", counts={"waiting": 1}, oldest_due_age=1.0)
+    late = QueueStats.of("x", counts={"waiting": 1, "running": 1}, oldest_due_age=900.0, workers=1, slots=1)
     found = attention([paused, late], [live], [], [], [], now=10**15)
     assert [one.title for one in found] == ["Queue x is behind", "Queue mail is paused"]
     assert "All 1 slots are busy" in found[0].advice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import quote
 
 import pytest
@@ -89,10 +90,10 @@ def test_settings_are_set_as_people_write_them(site: Site, app: holdfast.App) ->
     _, said = send(site, "/queues/mail/settings", **fields, retry='{"kind":"fixed","initial":5}', reason="cheap")
     assert "timeout, keep succeeded, cap, events, retry" in said
     after = app.queues.get("mail")
-    assert (after.timeout, after.keep_succeeded, after.cap) == (30_000_000, 7 * 86_400_000_000, 1000)
+    assert (after.timeout, after.keep_succeeded, after.cap) == (30.0, 7 * 86_400.0, 1000)
     page = open_page(site, "/queues/mail")
     assert 'value="30s"' in page and 'value="7d"' in page
-    _, said = send(site, "/queues/mail/settings", **fields, retry=after.retry)
+    _, said = send(site, "/queues/mail/settings", **fields, retry=json.dumps(after.retry))
     assert "nothing changed" in said
     send(site, "/queues/mail/settings", keep_succeeded="7d")
     assert app.queues.get("mail").timeout is None

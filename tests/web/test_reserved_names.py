@@ -130,7 +130,7 @@ def test_a_rate_that_a_tenant_names_is_its_own(site: Site, app: holdfast.App) ->
     other = app.enqueue(app.tasks["double"].options(rate="stripe").job(4))
     app.drain()
     assert other.result(0) == 8
-    assert [(bucket.scope, bucket.keys) for bucket in app.limits.show().buckets] == [("stripe", 1)]
+    assert [(rate.scope, rate.keys) for rate in app.limits.show().rates] == [("stripe", 1)]
 
 
 def test_a_tenant_cannot_take_the_tokens_of_a_tasks_rate_or_of_anothers_key(site: Site, app: holdfast.App) -> None:

@@ -244,7 +244,7 @@ def test_the_awaiting_twins_do_the_same(app: App) -> None:
         await adrain(app)
         assert await flow.await_(1) is FlowState.SUCCEEDED
         assert await flow.aresult(1) == 2
-        assert (await flow.astatus()).record.name == "nightly"
+        assert (await flow.astatus()).name == "nightly"
         assert [found.id for found in await app.flows.afind()] == [flow.id]
         assert len((await app.flows.agraph(flow.id)).members) == 2
 
@@ -299,7 +299,7 @@ def test_a_quorum_instead_of_all_lets_a_member_start_that_a_failure_would_have_s
     with pytest.raises(holdfast.errors.InvalidFlow, match="output_or"):
         app.flows.set_join(sums, "any")
     done = app.flows.set_join(last, "quorum", needed=1, actor="ann")
-    assert (done.join.needed, done.upstreams, done.state, done.changed) == (1, 3, "blocked", True)
+    assert (done.needed, done.upstreams, done.state, done.changed) == (1, 3, "blocked", True)
     drain(app)
     assert last.result(0) == 3
     with pytest.raises(holdfast.errors.IllegalMove, match="its join has fired"):
@@ -335,7 +335,7 @@ def test_a_flow_can_be_put_together_piece_by_piece(app: App) -> None:
     edges = [Edge(made["a"], made["b"])]
     with pytest.raises(holdfast.errors.StaleRevision):
         app.flows.stage(flow.id, edges, revision=flow.revision)
-    app.flows.stage(flow.id, edges, revision=app.flows.status(flow.id).record.revision)
+    app.flows.stage(flow.id, edges, revision=app.flows.status(flow.id).revision)
     assert drain(app).runs == 0
     assert (app.flows.apply(flow.id), app.flows.apply(flow.id)) == (1, 0)
     drain(app)

@@ -104,7 +104,7 @@ async def test_a_schedule_made_at_run_time_is_stored_at_once_and_fires(shop_at_n
     asia = report.options(priority=7).job("asia", day=1)
     assert await app.aschedule(asia, cron="0 21 * * *", zone="Asia/Tokyo", name="asia", overlap="skip") == "asia"
     stored = await app.schedules.aget("asia")
-    assert (stored.expression, stored.zone, stored.overlap) == ("0 21 * * *", "Asia/Tokyo", "skip")
+    assert (stored.cron, stored.zone, stored.overlap) == ("0 21 * * *", "Asia/Tokyo", "skip")
     shop_at_noon.clock.advance(60)
     await scheduler(shop_at_noon).run_once()
     assert [json.loads(job.payload) for job in await app.jobs.afind()] == [{"region": "eu"}]
@@ -118,7 +118,7 @@ def test_a_schedule_made_again_at_run_time_is_changed_except_for_what_an_operato
     app.schedules.edit("nightly", zone="Europe/Paris")
     app.schedule(work, cron="0 4 * * *", name="nightly", jitter=5)
     stored = app.schedules.get("nightly")
-    assert (stored.expression, stored.zone, stored.jitter) == ("0 4 * * *", "Europe/Paris", 5_000_000)
+    assert (stored.cron, stored.zone, stored.jitter) == ("0 4 * * *", "Europe/Paris", 5.0)
 
 
 def test_a_schedule_made_while_a_module_is_imported_is_declared_and_opens_no_store(
@@ -245,9 +245,9 @@ async def test_a_worker_makes_known_what_code_declares_and_runs_it_by_the_clock(
     assert (schedule.name, schedule.origin, schedule.task) == ("secondly", "code", "secondly")
     assert seen[0].microsecond == 0
     assert seen[0].utcoffset() == datetime.now(ZoneInfo("Europe/Paris")).utcoffset()
-    tick, job_id = (await app.schedules.aticks("secondly"))[-1]
-    assert tick % SECOND == 0
-    assert (await app.jobs.aget(job_id)).task == "secondly"
+    made = (await app.schedules.aticks("secondly"))[-1]
+    assert made.tick.microsecond == 0
+    assert (await app.jobs.aget(made.job_id)).task == "secondly"
 
 
 @live
@@ -281,7 +281,7 @@ def test_functions_and_tasks_are_scheduled_with_their_arguments_and_options(smal
     assert app.schedules.ensure() == ["hourly", "report-eu", "report-us"]
     assert app.schedules.ensure() == []
     eu = app.schedules.get("report-eu")
-    assert (eu.payload, eu.tick_argument, eu.queue, eu.task) == ('{"region":"eu"}', "tick", "reports", "report")
+    assert (eu.arguments, eu.tick_argument, eu.queue, eu.task) == ({"region": "eu"}, "tick", "reports", "report")
     app.schedules.run_now("report-eu")
     (job,) = app.jobs.find()
     assert (job.priority, job.max_attempts, job.timeout, job.queue) == (7, 2, 30 * SECOND, "reports")

@@ -48,7 +48,7 @@ async def test_whoever_has_the_token_answers_once(shop: Shop) -> None:
         assert (place.job_id, place.name, place.schema, place.awaited) == (
             job.id,
             "approval",
-            '{"type":"boolean"}',
+            {"type": "boolean"},
             True,
         )
         with pytest.raises(PayloadMismatch):

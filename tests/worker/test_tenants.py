@@ -48,7 +48,7 @@ def test_what_is_enqueued_in_a_block_is_for_its_tenant(app: App) -> None:
             member = flow.add(work.job(4))
         other = work.options(tenant="other").enqueue(5)
     assert [job.status().tenant for job in (*made, inner, other)] == ["acme", "acme", "beta", "other"]
-    assert (flow.status().record.tenant, app.jobs.get(member.id).tenant) == ("acme", "acme")
+    assert (flow.status().tenant, app.jobs.get(member.id).tenant) == ("acme", "acme")
     assert work.enqueue(6).status().tenant == ""
 
 

@@ -12,6 +12,7 @@ from standardwebhooks import Webhook
 
 from holdfast import Context
 from holdfast.errors import Conflict, InvalidInput, UrlRefused
+from holdfast.model.values import micros_of
 from holdfast.model.webhooks import Delivery, Endpoint
 from holdfast.outbound.policy import Policy
 from holdfast.rules.signing import new_secret
@@ -75,7 +76,7 @@ async def test_an_endpoint_is_told_of_how_jobs_end_and_can_verify_it(real_shop: 
     assert told[bad.id]["type"] == "job.failed"
     assert told[bad.id]["data"]["error"] == {"type": "ValueError", "message": "it broke"}
     assert {one.headers["webhook-id"] for one in seen} == {body["id"] for body in told.values()}
-    assert {(one.status, one.kind, one.job) for one in log} == {
+    assert {(one.status, one.event, one.job) for one in log} == {
         (200, "job.failed", bad.id),
         (200, "job.succeeded", good.id),
     }
@@ -190,7 +191,8 @@ async def test_a_delivery_is_tried_again_by_the_schedule_with_the_same_id(shop: 
         waits = []
         for n in range(1, 4):
             (one,) = await logged(shop, endpoint, lambda log, n=n: (log[0].attempts, log[0].state) == (n, "ready"))  # type: ignore[misc]
-            waits.append(((one.next_at or 0) - shop.clock.now()) / 1e6)
+            assert one.next_at is not None
+            waits.append((micros_of(one.next_at) - shop.clock.now()) / 1e6)
             await shop.pass_time(waits[-1] + 0.01, worker)
         await logged(shop, endpoint, lambda log: log[0].state == "succeeded")
         found = await shop.app.webhooks.adelivery(sent.id)
@@ -213,7 +215,8 @@ async def test_a_receiver_may_ask_for_more_time(small_shop: Shop, said: str, wai
         await small_shop.app.webhooks.atest(endpoint.id)
         (one,) = await logged(small_shop, endpoint, lambda log: log[0].attempts == 1 and log[0].state == "ready")
 
-    assert waits <= ((one.next_at or 0) - small_shop.clock.now()) / 1e6 <= waits * 1.2
+    assert one.next_at is not None
+    assert waits <= (micros_of(one.next_at) - small_shop.clock.now()) / 1e6 <= waits * 1.2
 
 
 @live
@@ -267,7 +270,8 @@ async def test_an_endpoint_that_fails_for_days_is_disabled(small_shop: Shop) -> 
         await shop.app.webhooks.atest(endpoint.id)
         for n in range(1, 10):
             (one,) = await logged(shop, endpoint, lambda log, n=n: (log[0].attempts, log[0].state) == (n, "ready"))  # type: ignore[misc]
-            await shop.pass_time(((one.next_at or 0) - shop.clock.now()) / 1e6 + 60, worker)
+            assert one.next_at is not None
+            await shop.pass_time((micros_of(one.next_at) - shop.clock.now()) / 1e6 + 60, worker)
         await logged(shop, endpoint, lambda log: log[0].state == "failed")
         found = await shop.app.webhooks.aget(endpoint.id)
 
@@ -387,7 +391,7 @@ def test_a_secret_too_short_and_nonsense_are_refused(small_shop: Shop) -> None:
     endpoint = add("https://example.com/", secret=own)
     assert endpoint.secret == own
     assert own not in repr(endpoint)
-    assert small_shop.app.webhooks.get(endpoint.id).secret == ""
+    assert not hasattr(small_shop.app.webhooks.get(endpoint.id), "secret")
 
 
 async def lead(worker: Worker) -> None:

@@ -27,7 +27,7 @@ async def test_a_key_of_a_rate_waits_for_its_own_tokens_and_is_explained(shop: S
     assert (await app.adrain()).succeeded == 2
     assert await theirs.aresult(0) == 8
     assert "customer[7]" in str(await app.jobs.aexplain(mine[1].id))
-    (rate,) = (await app.limits.ashow()).buckets
+    (rate,) = (await app.limits.ashow()).rates
     assert (rate.scope, rate.capacity, rate.keys) == ("customer", 1, 2)
     shop.clock.advance(1)
     assert (await app.adrain()).succeeded == 1
@@ -91,14 +91,14 @@ async def test_a_rate_or_breaker_that_nobody_declared_is_warned_of(
         finally:
             await worker.stop(grace=0)
     assert set(at_start) == {
-        "nobody has declared the breaker 'strpie', so jobs of pay that name it will wait for ever; correct the name, "
+        "the breaker 'strpie' is not declared, so jobs of pay that name it will wait for ever; correct the name, "
         "declare it with app.breaker('strpie'), or run: holdfast breakers set strpie"
     }
     assert sorted(caplog.messages) == sorted(
         [
-            f"job {job.id} of task pay, and others like it, wait for the breaker 'strpie', which nobody has declared; "
+            f"job {job.id} of task pay, and others like it, wait for the breaker 'strpie', which is not declared; "
             "correct the name, declare it with app.breaker('strpie'), or run: holdfast breakers set strpie",
-            f"job {keyed.id} of task fine, and others like it, wait for the rate 'stmp', which nobody has declared; "
+            f"job {keyed.id} of task fine, and others like it, wait for the rate 'stmp', which is not declared; "
             "correct the name, declare it with app.rate('stmp', per_second=…), or run: holdfast limits rate stmp …",
         ]
     )

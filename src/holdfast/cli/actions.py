@@ -11,7 +11,6 @@ from ..app import App
 from ..errors import HoldfastError
 from ..model.actions import ActionResult, BulkReport
 from ..rules.actions import ACTIONS, JobAction, Kind, Meaning, Parameter
-from ..shapes.bulk import of_report
 from .command import (
     CONFLICT,
     FAILED,
@@ -144,10 +143,10 @@ def _act_on_many(
         **given,
     )
     if as_json:
-        print_json(plain(of_report(report)))
+        print_json(plain(report))
     else:
         _tell(record, report)
-    codes = (_code(record, result) for result in report.by_id.values())
+    codes = (_code(record, one.outcome) for one in report.results)
     raise SystemExit(next((code for code in codes if code), OK))
 
 
@@ -170,9 +169,9 @@ def _filter(chosen: dict[str, Any]) -> dict[str, object]:
 
 
 def _tell(record: JobAction, report: BulkReport) -> None:
-    for job_id, result in report.by_id.items():
-        click.echo(f"{job_id} {record.outcome(result).text}")
-    if not report.by_id:
+    for one in report.results:
+        click.echo(f"{one.id} {record.outcome(one.outcome).text}")
+    if not report.results:
         parts = [f"{n:,} {record.outcome(result).of(n)}" for result, n in report.counts.items()]
         click.echo(
             f"{report.chosen:,} {'job' if report.chosen == 1 else 'jobs'} selected"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
 
 import click
 
-from ..clock import SECOND
 from ..model.limits import Breaker
-from ..shapes.limits import of_breaker
 from .command import EXIT_CODES, Command, Duration, actor_option, for_people, json_option, reason_option, target_options
 from .locate import find_app
 from .output import plain, print_json, print_table, say
@@ -26,14 +24,14 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     """List the circuit breakers."""
     found = find_app(app_name, store).breakers.list()
     if as_json:
-        print_json({"breakers": [breaker_data(breaker) for breaker in found]})
+        print_json({"breakers": [plain(breaker) for breaker in found]})
         return
     rows = [
         (
             one.scope,
             describe_state(one),
             f"{one.failures} of {one.threshold}",
-            for_people(one.open_for / SECOND),
+            for_people(one.open_for),
             one.openings,
             one.origin,
         )
@@ -84,7 +82,7 @@ def trip(
 ) -> None:
     """Open a circuit breaker by hand: jobs that use it do not run for a while."""
     breaker = find_app(app_name, store).breakers.trip(scope, open_for, **who)
-    say(breaker_data(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
+    say(plain(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
 
 
 @breakers.command(cls=Command)
@@ -96,18 +94,13 @@ def trip(
 def reset(scope: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Close a circuit breaker by hand, and release the jobs that wait for it."""
     breaker = find_app(app_name, store).breakers.reset(scope, **who)
-    say(breaker_data(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
+    say(plain(breaker), f"breaker {scope} is {describe_state(breaker)}", as_json)
 
 
 def describe_state(breaker: Breaker) -> str:
     """Describe its state."""
     if breaker.state == "open" and breaker.open_until is not None:
-        return f"open for {(breaker.open_until - breaker.now) / SECOND:.0f} s"
+        return f"open for {(breaker.open_until - datetime.now(UTC)).total_seconds():.0f} s"
     if breaker.state == "half_open":
-        return "half open, a trial job is running" if breaker.trial_runs else "half open, the next job is the trial"
+        return "half open, a trial job is running" if breaker.trial else "half open, the next job is the trial"
     return breaker.state
-
-
-def breaker_data(breaker: Breaker) -> dict[str, Any]:
-    """Return a breaker as JSON; durations in seconds."""
-    return plain(of_breaker(breaker))

@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 
 from ..app import App
 from ..client.schedules import StoredSchedules
-from ..clock import SECOND
 from ..errors import HoldfastError, InvalidInput, UnknownTask
-from ..model.schedules import MISSED, OVERLAP, Schedule
-from ..rules.schedules import local_time, webhook_of
-from ..shapes.schedules import of_schedule
+from ..model.schedules import MISSED, OVERLAP, Schedule, Tick
+from ..rules.cron import check_zone
 from .command import (
     CONFLICT,
     EXIT_CODES,
@@ -54,7 +53,7 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
     """List the schedules by tenant and name, with their next run."""
     found = _schedules(app_name, store, tenant).list()
     if as_json:
-        print_json({"schedules": [schedule_data(schedule) for schedule in found]})
+        print_json({"schedules": [plain(schedule) for schedule in found]})
     else:
         print_schedules(found)
 
@@ -69,8 +68,7 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
     schedules = _schedules(app_name, store, tenant)
     schedule, ticks = schedules.get(name), schedules.ticks(name, 10)
     if as_json:
-        made = [{"tick": instant(tick), "job": job_id} for tick, job_id in ticks]
-        print_json(schedule_data(schedule) | {"ticks": made})
+        print_json(plain(schedule) | {"ticks": [plain(tick) for tick in ticks]})
     else:
         print_schedule(schedule, ticks)
 
@@ -233,7 +231,7 @@ def create(
     wanted = {key: value for key, value in given.items() if value is not None}
     created = _of(app, tenant).create(name, chosen, kwargs=_object(arguments), **wanted)
     if as_json:
-        print_json(schedule_data(created))
+        print_json(plain(created))
     else:
         print_schedule(created, [])
 
@@ -259,7 +257,7 @@ def edit(
     """Change a schedule. A redeploy does not overwrite the changes."""
     edited = _schedules(app_name, store, tenant).edit(name, arguments=_object(arguments), **given)
     if as_json:
-        print_json(schedule_data(edited))
+        print_json(plain(edited))
     else:
         print_schedule(edited, [])
 
@@ -318,11 +316,10 @@ def backfill(
     schedule = schedules.get(name)
     done = schedules.backfill(name, _instant(start, schedule), _instant(end, schedule), **given)
     if as_json:
-        made, existing = ([instant(tick) for tick in ticks] for ticks in (done.made, done.existing))
-        print_json({"name": name, "made": made, "existing": existing, "dry_run": given["dry_run"]})
+        print_json(plain(done))
         return
     for tick in done.made:
-        click.echo(local_time(tick, schedule.zone).isoformat(sep=" "))
+        click.echo(tick.astimezone(check_zone(schedule.zone)).isoformat(sep=" "))
     would = "would enqueue" if given["dry_run"] else "enqueued"
     click.echo(f"{would} {len(done.made):,} jobs; {len(done.existing):,} already exist")
 
@@ -344,7 +341,7 @@ def _instant(text: str, schedule: Schedule) -> datetime:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(f"{text!r} is not {_INSTANT}") from None
-    return found if found.tzinfo else found.replace(tzinfo=local_time(0, schedule.zone).tzinfo)
+    return found if found.tzinfo else found.replace(tzinfo=check_zone(schedule.zone))
 
 
 def _schedules(app_name: str | None, store: str | None, tenant: str | None) -> StoredSchedules:
@@ -402,7 +399,7 @@ def print_schedules(found: Sequence[Schedule]) -> None:
     print_table(columns, rows, empty="no schedules")
 
 
-def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None:
+def print_schedule(schedule: Schedule, ticks: Sequence[Tick]) -> None:
     s = schedule
     print_facts(
         [
@@ -411,13 +408,13 @@ def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None
             ("state", str(s.state)),
             ("when", _when(s)),
             ("task", s.task),
-            ("arguments", s.payload),
+            ("arguments", msgspec.json.encode(s.arguments).decode()),
             ("queue", s.queue),
-            ("webhook", webhook_of(s.options)),
+            ("webhook", s.options.get("webhook")),
             ("missed", f"all, up to {s.max_missed:,}" if s.missed == "all" else s.missed),
             ("overlap", s.overlap),
-            ("jitter", for_people(s.jitter / SECOND) if s.jitter else None),
-            ("cooldown", for_people(s.cooldown / SECOND) if s.every else None),
+            ("jitter", for_people(s.jitter) if s.jitter else None),
+            ("cooldown", for_people(s.cooldown) if s.every else None),
             ("next", _on_both_clocks(s)),
             ("processed through", instant(s.last_tick, exact=False)),
             ("runs, skipped", f"{s.fired:,}, {s.skipped:,}"),
@@ -427,24 +424,20 @@ def print_schedule(schedule: Schedule, ticks: Sequence[tuple[int, str]]) -> None
         ]
     )
     if ticks:
-        print_table(("tick", "job"), [(instant(tick, exact=False), job_id) for tick, job_id in ticks], empty="")
-
-
-def schedule_data(schedule: Schedule) -> dict[str, Any]:
-    return plain(of_schedule(schedule))
+        print_table(("tick", "job"), [(instant(one.tick, exact=False), one.job_id) for one in ticks], empty="")
 
 
 def _when(schedule: Schedule) -> str:
     if schedule.every is not None:
-        return f"every {for_people(schedule.every / SECOND)}"
-    return f"{schedule.expression} {schedule.zone}"
+        return f"every {for_people(schedule.every)}"
+    return f"{schedule.cron} {schedule.zone}"
 
 
 def _on_both_clocks(schedule: Schedule) -> str | None:
     if schedule.next_tick is None:
         return None
     try:
-        local = local_time(schedule.next_tick, schedule.zone).isoformat(sep=" ", timespec="seconds")
+        local = schedule.next_tick.astimezone(check_zone(schedule.zone)).isoformat(sep=" ", timespec="seconds")
     except InvalidInput:
         local = f"no zone {schedule.zone}"
     return f"{instant(schedule.next_tick, exact=False)} ({local})"

@@ -161,7 +161,7 @@ def _faults(
     expected: Mapping[str, JobState], jobs: Mapping[str, JobRecord], lost: Counter[str], done: Counter[str]
 ) -> Iterator[str]:
     for id in expected.keys() ^ jobs.keys():
-        yield f"job {id} is missing from the store" if id in expected else f"nobody enqueued job {id}"
+        yield f"job {id} is missing from the store" if id in expected else f"job {id} was never enqueued"
     for id in expected.keys() & jobs.keys():
         job = jobs[id]
         if job.state is not expected[id]:

@@ -16,14 +16,13 @@ from ..model.flows import (
     EdgeRecord,
     FlowFilter,
     FlowGraph,
-    FlowRecord,
+    FlowInfo,
     FlowState,
     FlowStatus,
     MemberRecord,
     Mode,
     Rest,
 )
-from ..shapes.flows import of_flow, of_graph, of_join_change
 from .command import EXIT_CODES, FAILED, Command, Duration, actor_option, json_option, reason_option, target_options
 from .locate import find_app
 from .output import STATE_STYLES, console_for, instant, plain, print_facts, print_json, print_table
@@ -50,7 +49,7 @@ def list_(
     found = find_app(app_name, store).flows.find(chosen)
     more = found[-1].id if len(found) == chosen.limit else None
     if as_json:
-        print_json({"flows": [flow_data(flow) for flow in found], "next": more})
+        print_json({"flows": [plain(flow) for flow in found], "next": more})
     else:
         print_flows(found, more)
 
@@ -64,7 +63,7 @@ def show(flow: str, app_name: str | None, store: str | None, as_json: bool, debu
     app = find_app(app_name, store)
     status, graph = app.flows.status(flow), app.flows.graph(flow)
     if as_json:
-        print_json(flow_data(status.record) | {"counts": status.counts} | graph_data(graph))
+        print_json(plain(status) | plain(graph.shown))
     else:
         print_flow(status, graph)
 
@@ -78,7 +77,7 @@ def graph(flow: str, form: str, app_name: str | None, store: str | None, as_json
     """Print the dependencies as text, or as a graph for Graphviz or Mermaid."""
     found = find_app(app_name, store).flows.graph(flow)
     if as_json:
-        print_json(graph_data(found))
+        print_json(plain(found.shown))
     elif form == "text":
         print_graph(found)
     else:
@@ -118,16 +117,7 @@ def cancel(
     for flow in ids:
         done = app.flows.cancel(flow, policy, reason=reason or "cancelled", actor=actor)
         ended = _ended(app, flow, wait)
-        told.append(
-            {
-                "id": flow,
-                "policy": str(done.policy),
-                "reason": done.reason,
-                "again": done.again,
-                "members": list(done.members),
-            }
-            | ended
-        )
+        told.append(plain(done) | ended)
         if not as_json:
             how = "was already cancelled" if done.again else "is cancelled"
             click.echo(
@@ -200,10 +190,10 @@ def set_join(
     app = find_app(app_name, store)
     done = app.flows.set_join(_job_of(app, flow, member), **change)
     if as_json:
-        print_json(plain(of_join_change(flow, done)))
+        print_json(plain(done))
     else:
         many = {"all": f"all {done.upstreams:,}", "any": f"one of {done.upstreams:,}"}.get(
-            done.join.mode, f"{done.join.needed:,} of {done.upstreams:,}"
+            done.needs, f"{done.needed:,} of {done.upstreams:,}"
         )
         how = "now needs" if done.changed else "already needed"
         click.echo(f"member {member} {how} {many} dependencies; it is {done.state}")
@@ -239,16 +229,7 @@ _COLOURS: Final = {
 }  # fmt: skip
 
 
-def flow_data(flow: FlowRecord) -> dict[str, Any]:
-    """Return a flow as JSON."""
-    return plain(of_flow(flow))
-
-
-def graph_data(graph: FlowGraph) -> dict[str, Any]:
-    return plain(of_graph(graph))
-
-
-def print_flows(flows: Sequence[FlowRecord], more: str | None) -> None:
+def print_flows(flows: Sequence[FlowInfo], more: str | None) -> None:
     rows = [
         (
             flow.id,
@@ -265,18 +246,18 @@ def print_flows(flows: Sequence[FlowRecord], more: str | None) -> None:
         click.echo(f"more: --before {more}", err=True)
 
 
-def print_flow(status: FlowStatus, graph: FlowGraph) -> None:
-    flow = status.record
+def print_flow(flow: FlowStatus, graph: FlowGraph) -> None:
+    cancelled = flow.cancel_requested_at
     print_facts(
         [
             ("id", flow.id),
             ("name", flow.name),
             ("tenant", flow.tenant),
             ("state", _state(flow)),
-            ("cancel", flow.cancel_at and f"{flow.cancel_policy} {instant(flow.cancel_at)}: {flow.cancel_reason}"),
+            ("cancel", cancelled and f"{flow.cancel_policy} {instant(cancelled)}: {flow.cancel_reason}"),
             ("created", instant(flow.created_at)),
             ("finished", instant(flow.finished_at)),
-            ("members", ", ".join(f"{status.counts[name]:,} {name}" for name in _ORDER if name in status.counts)),
+            ("members", ", ".join(f"{flow.counts[name]:,} {name}" for name in _ORDER if name in flow.counts)),
         ]
     )
     click.echo()
@@ -295,7 +276,7 @@ def print_graph(graph: FlowGraph) -> None:
     """Print each member below its dependencies, indented by depth."""
     console = console_for()
     before, names = _upstreams(graph), _names(graph)
-    console.print(Text.assemble(f"{graph.flow.name}  {graph.flow.id}  ", _styled(_state(graph.flow))))
+    console.print(Text.assemble(f"{graph.flow.name}  {graph.flow.id}  ", _styled(_state(graph.flow.shown))))
     for member, depth in in_order(graph):
         state = str(member.state)
         waits = _waits(member, before[member.id], names)
@@ -369,8 +350,8 @@ def _waits(member: MemberRecord, edges: Sequence[EdgeRecord], names: dict[str, s
     return some + ", ".join(shown)
 
 
-def _state(flow: FlowRecord) -> str:
-    return "cancelling" if flow.cancel_at is not None and flow.finished_at is None else str(flow.state)
+def _state(flow: FlowInfo) -> str:
+    return "cancelling" if flow.cancel_requested_at is not None and flow.finished_at is None else str(flow.state)
 
 
 def _styled(state: str) -> tuple[str, str]:

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from ..client.limits import LimitsView
-from ..shapes.limits import of_limits
+from ..model.limits import LimitsView
 from .breakers import describe_state
 from .command import EXIT_CODES, Command, actor_option, json_option, reason_option, target_options
 from .locate import find_app
@@ -26,7 +25,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     """List the limits with their use."""
     view = find_app(app_name, store).limits.show()
     if as_json:
-        print_json(plain(of_limits(view)))
+        print_json(plain(view))
         return
     print_table(("limit", "in use#", "most#", "refill#", "set by"), _rows(view), empty="no limits")
 
@@ -137,7 +136,7 @@ def _rows(view: LimitsView) -> list[tuple[str, ...]]:
                 f"{one.refill:g}/s",
                 one.origin,
             )
-            for one in view.buckets
+            for one in view.rates
         ),
         *((f"total:{queue}", "", f"{total}", "", "operator") for queue, total in view.totals.items()),
         *(

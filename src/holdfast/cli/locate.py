@@ -196,7 +196,7 @@ def find_project() -> Project | None:
 def _settings(file: Path) -> dict[str, Any] | None:
     try:
         text = file.read_bytes() if file.is_file() else b""
-        # A file that does not mention Holdfast may be somebody else's, in a newer TOML.
+        # A file that does not mention Holdfast may belong to another tool, in a newer TOML.
         found = tomllib.loads(text.decode()) if b"holdfast" in text else {}
     except (OSError, ValueError) as wrong:
         raise ConfigError(f"{file} cannot be read: {wrong}; fix it, or name the app with --app") from wrong

@@ -9,13 +9,11 @@ import click
 import msgspec
 
 from ..app import App
-from ..client.queues import QueueView, seconds
 from ..errors import InvalidInput, NotFound
-from ..model.queues import QueueSettings
+from ..model.queues import QueueBrief
 from ..names import check_queue
 from ..rules.enums import allowed_values
 from ..rules.retry import RetryPolicy
-from ..shapes.queues import of_queue_brief, of_queue_settings
 from .command import EXIT_CODES, Command, Duration, actor_option, for_people, json_option, reason_option, target_options
 from .grants import stranded_data, warn_of
 from .locate import find_app
@@ -43,9 +41,9 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool) -
     app = find_app(app_name, store)
     found, stranded = app.queues.list(), app.queues.stranded()
     if as_json:
-        print_json({"queues": [_view_data(view) for view in found], "stranded": stranded_data(stranded)})
+        print_json({"queues": [plain(queue) for queue in found], "stranded": stranded_data(stranded)})
         return
-    shown = [name for name in _SHOWN if any(q.counts.get(name) for q in found)]
+    shown = [name for name in _SHOWN if any(q.jobs.get(name) for q in found)]
     rows = [(queue_name(q.name), q.state, *(_number(q, name) for name in shown), _age(q)) for q in found]
     print_table(("queue", "state", *(f"{name}#" for name in shown), "oldest due#"), rows, empty="no queues")
     warn_of(stranded)
@@ -62,13 +60,13 @@ def show(name: str, app_name: str | None, store: str | None, as_json: bool, debu
     if name not in _there(app):
         raise NotFound("queue", name)
     if as_json:
-        print_json(settings_data(settings))
+        print_json(plain(settings))
         return
     facts: list[tuple[str, object]] = [("queue", settings.name), ("state", str(settings.state))]
-    facts.append(("retry", settings.retry or "default"))
-    facts += [(field.replace("_", " "), for_people(seconds(getattr(settings, field)))) for field in _DURATIONS]
+    facts.append(("retry", msgspec.json.encode(settings.retry).decode() if settings.retry else "default"))
+    facts += [(field.replace("_", " "), for_people(getattr(settings, field))) for field in _DURATIONS]
     facts.append(("cap", "none" if settings.cap is None else f"{settings.cap:,}"))
-    facts.append(("events", settings.events or "outcomes"))
+    facts.append(("events", settings.events))
     print_facts(facts)
 
 
@@ -147,7 +145,7 @@ def set_(
         raise InvalidInput("nothing to set; give at least one setting, see --help")
     after = find_app(app_name, store).queues.set(name, actor=actor, reason=reason, **changes)
     if as_json:
-        print_json(settings_data(after))
+        print_json(plain(after))
     else:
         click.echo(f"queue {name}: {', '.join(key.replace('_', ' ') for key in changes)} set")
 
@@ -157,11 +155,6 @@ def _there(app: App) -> set[str]:
     used = {queue for task in app.tasks.values() for queue in task.queues}
     served = {queue for worker in app.workers.list() for queue in worker.queues}
     return {"default", *used, *served, *(view.name for view in app.queues.list())}
-
-
-def settings_data(settings: QueueSettings) -> dict[str, Any]:
-    """Return a queue's settings as JSON; durations in seconds."""
-    return plain(of_queue_settings(settings))
 
 
 def _number_of(text: str) -> int:
@@ -178,14 +171,10 @@ def _policy(text: str) -> RetryPolicy:
         raise InvalidInput(f"invalid retry policy: {wrong}{allowed_values(RetryPolicy, str(wrong))}") from wrong
 
 
-def _view_data(view: QueueView) -> dict[str, Any]:
-    return plain(of_queue_brief(view))
+def _number(queue: QueueBrief, label: str) -> object:
+    count = queue.jobs.get(label, 0)
+    return f"~{count:,}" if label in queue.estimated else count
 
 
-def _number(view: QueueView, label: str) -> object:
-    count = view.counts.get(label, 0)
-    return f"~{count:,}" if label in view.estimated else count
-
-
-def _age(view: QueueView) -> str:
-    return "" if view.oldest_due is None else f"{view.oldest_due:,.0f} s"
+def _age(queue: QueueBrief) -> str:
+    return "" if queue.oldest_due is None else f"{queue.oldest_due:,.0f} s"

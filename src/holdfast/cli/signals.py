@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from ..shapes.signals import of_pending
 from .command import EXIT_CODES, Command, actor_option, json_option, reason_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
@@ -58,7 +57,7 @@ def pending(
     found = find_app(app_name, store).signals.pending(job, limit=limit, **more)
     more_after = found[-1].id if len(found) == limit else None
     if as_json:
-        print_json({"waitpoints": [plain(of_pending(one)) for one in found], "next": more_after})
+        print_json({"waitpoints": [plain(one.waitpoint) for one in found], "next": more_after})
         return
     rows = [
         (one.id, one.name, one.job_id, one.task, "yes" if one.awaited else "not yet",

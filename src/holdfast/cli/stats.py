@@ -12,7 +12,6 @@ from ..app import App
 from ..client.stats import MOST_OF_TASKS
 from ..model.stats import LABELS, Latency, QueueStats, StoreStats, Throughput, WorkerStats
 from ..model.webhooks import QUEUE as WEBHOOKS
-from ..shapes.queues import of_queue_stats
 from .command import Command, json_option, target_options
 from .locate import find_app
 from .output import console_for, plain, print_json, print_table
@@ -63,7 +62,7 @@ def _by_queue(app: App, queue: str | None, minutes: int, *, as_json: bool) -> No
     if as_json:
         print_json(
             {
-                "queues": [queue_data(one) for one in queues],
+                "queues": [plain(one) for one in queues],
                 "minutes": minutes,
                 "throughput": [plain(rate) for rate in rates],
                 "store": store_data(health),
@@ -198,10 +197,6 @@ def number(queue: QueueStats, label: str) -> str:
     """Format a count; ~ marks an estimate."""
     count = queue.count(label)
     return f"{'~' if label in queue.estimated else ''}{count:,}" if count else ""
-
-
-def queue_data(queue: QueueStats) -> dict[str, Any]:
-    return plain(of_queue_stats(queue))
 
 
 def store_data(health: StoreStats) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import click
 from ..app import App
 from ..model.jobs import JobState
 from ..model.streams import Frame, Progress
-from ..shapes.streams import of_frame
 from .command import Command, json_option, target_options
 from .locate import find_app
 from .output import json_line, plain
@@ -52,7 +51,7 @@ def tail(
     for frame in app.stream(job_id, after=after, timeout=patience, best_effort=not durable):
         if kinds and frame.kind not in kinds and not frame.control:
             continue
-        last = json_line(plain(of_frame(frame))) + "\n" if as_json else shown(frame, last)
+        last = json_line(plain(frame.encoded)) + "\n" if as_json else shown(frame, last)
         click.echo(last, nl=False, err=not as_json and frame.kind == "stderr")
     if last and not last.endswith("\n"):
         click.echo()

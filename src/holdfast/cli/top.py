@@ -25,7 +25,6 @@ from .output import cell, console_for, instant, plain, print_json
 from .stats import (
     age,
     number,
-    queue_data,
     queue_name,
     queue_names,
     share,
@@ -48,7 +47,7 @@ class View:
 
     def data(self) -> dict[str, Any]:
         return {
-            "queues": [queue_data(queue) for queue in self.queues],
+            "queues": [plain(queue) for queue in self.queues],
             "throughput": [plain(rate) for rate in self.rates.values()],
             "workers": [
                 {"id": worker.id, "name": worker.name, "state": worker.state, "slots": worker.slots}

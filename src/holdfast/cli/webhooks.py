@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from ..model.webhooks import Delivery, Endpoint
-from ..shapes.webhooks import of_delivery, of_endpoint, of_new_endpoint
+from ..model.webhooks import Endpoint, NewEndpoint
 from .command import (
     EXIT_CODES,
     Command,
@@ -68,7 +67,7 @@ def list_(tenant: str | None, app_name: str | None, store: str | None, as_json: 
     app = find_app(app_name, store)
     found = (app if tenant is None else app.scoped(tenant)).webhooks.list(limit=1_000)
     if as_json:
-        print_json({"endpoints": [endpoint_data(one) for one in found]})
+        print_json({"endpoints": [plain(one) for one in found]})
         return
     rows = [
         (one.id, one.tenant, one.url, _events(one), f"{one.state}: {one.reason}" if one.reason else one.state)
@@ -101,7 +100,7 @@ def rotate(endpoint: str, app_name: str | None, store: str | None, as_json: bool
 def test(endpoint: str, app_name: str | None, store: str | None, as_json: bool, debug: bool, **who: str) -> None:
     """Send a test message; `webhooks log` shows the result."""
     sent = find_app(app_name, store).webhooks.test(endpoint, **who)
-    say(delivery_data(sent), f"delivery {sent.id} sent as message {sent.message}", as_json)
+    say(plain(sent), f"delivery {sent.id} sent as message {sent.message}", as_json)
 
 
 @webhooks.command(cls=Command)
@@ -122,12 +121,12 @@ def log(
     """List the deliveries to an endpoint, newest first."""
     found = find_app(app_name, store).webhooks.log(endpoint, before=before, limit=limit)
     if as_json:
-        print_json({"deliveries": [delivery_data(one) for one in found]})
+        print_json({"deliveries": [plain(one) for one in found]})
         return
     rows = [
         (
             one.id,
-            one.kind,
+            one.event,
             one.job,
             instant(one.at, exact=False),
             one.state,
@@ -204,20 +203,10 @@ def delete(endpoint: str, app_name: str | None, store: str | None, as_json: bool
     say({"removed": True}, "removed", as_json)
 
 
-def endpoint_data(endpoint: Endpoint) -> dict[str, Any]:
-    """Return an endpoint as JSON, with its secret only if that is new."""
-    return plain(of_new_endpoint(endpoint) if endpoint.secret else of_endpoint(endpoint))
-
-
-def delivery_data(delivery: Delivery) -> dict[str, Any]:
-    """Return a delivery as JSON."""
-    return plain(of_delivery(delivery))
-
-
 def _events(endpoint: Endpoint) -> str:
     kinds = "jobs that set this webhook" if endpoint.called else ", ".join(endpoint.events or ("job",))
     return f"{kinds}, tagged {' or '.join(endpoint.tags)}" if endpoint.tags else kinds
 
 
-def _say_secret(endpoint: Endpoint, text: str, as_json: bool) -> None:
-    say(endpoint_data(endpoint), f"{text}\n{endpoint.secret}", as_json)
+def _say_secret(endpoint: NewEndpoint, text: str, as_json: bool) -> None:
+    say(plain(endpoint), f"{text}\n{endpoint.secret}", as_json)

@@ -26,14 +26,22 @@ class Breakers:
     @reads
     def list(self) -> Op[builtins.list[Breaker]]:
         """Return every breaker and its state."""
-        return Op(breakers.list_breakers)
+
+        async def run(tx: Tx) -> builtins.list[Breaker]:
+            return [one.shown for one in await breakers.list_breakers(tx)]
+
+        return Op(run)
 
     alist = list.awaiting
 
     @reads
     def get(self, scope: str) -> Op[Breaker]:
         """Return one breaker and its state; NotFound if there is none."""
-        return Op(lambda tx: breakers.get_breaker(tx, scope))
+
+        async def run(tx: Tx) -> Breaker:
+            return (await breakers.get_breaker(tx, scope)).shown
+
+        return Op(run)
 
     aget = get.awaiting
 
@@ -73,7 +81,7 @@ class Breakers:
             breaker = await breakers.trip(tx, scope, rest)
             after = {"open_for": ((breaker.open_until or 0) - breaker.now) / SECOND}
             await audit(tx, actor=actor, action="breaker.trip", target=scope, reason=reason, after=after)
-            return breaker
+            return breaker.shown
 
         return Op(run)
 
@@ -88,7 +96,7 @@ class Breakers:
             breaker = await breakers.reset(tx, scope)
             was = {"state": before.state, "failures": before.failures}
             await audit(tx, actor=actor, action="breaker.reset", target=scope, reason=reason, before=was)
-            return breaker
+            return breaker.shown
 
         return Op(run)
 

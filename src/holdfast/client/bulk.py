@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..errors import InvalidInput
-from ..model.actions import ActionResult, BulkReport, Order
+from ..model.actions import ActionResult, BulkReport, JobResult, Order
 from ..model.answers import LATER, JobFilter
 from ..model.jobs import JobState
 from ..names import (
@@ -57,8 +57,17 @@ async def run(
     for batch in (chosen[start : start + ops.BATCH] for start in range(0, len(chosen), ops.BATCH)):
         target = batch[0] if len(chosen) == 1 else _describe(wanted, len(chosen))
         results |= await _batch(line, batch, order, target, dry_run=dry_run, actor=actor, reason=reason)
-    by_id = results if ids is not None else {}
-    return BulkReport(order.action, len(chosen), dict(Counter(results.values())), dry_run, by_id)
+    counts = Counter(results.values())
+    return BulkReport(
+        action=order.action,
+        dry_run=dry_run,
+        chosen=len(chosen),
+        changed=sum(n for result, n in counts.items() if result.changes),
+        counts=dict(counts),
+        results=()
+        if ids is None
+        else tuple(JobResult(id=job_id, outcome=result) for job_id, result in results.items()),
+    )
 
 
 def check_meant(given: object, ids: Sequence[str] | None, *, all: bool) -> None:

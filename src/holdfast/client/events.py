@@ -156,7 +156,7 @@ class Feed:
             # A restored store would number other events up to there, and the reader would miss them.
             raise InvalidCursor(
                 f"{self._place} is behind the end of the event log, {end}: another store gave it out, or this one was "
-                "put back; go on from 'start', or from app.events.cursor()"
+                "put back; continue from 'start', or from app.events.cursor()"
             )
         self._place = self._place or end
 
@@ -171,7 +171,7 @@ class Feed:
         if self._place.seq and self._place.seq <= page.pruned_to:
             oldest = str(Cursor(page.pruned_to + 1, 0))
             raise CursorExpired(
-                f"events behind {self._place} were removed; go on from {oldest}, or from 'start'", oldest
+                f"events behind {self._place} were removed; continue from {oldest}, or from 'start'", oldest
             )
         for chunk in page.chunks:
             begin = self._place.read if chunk.seq == self._place.seq else 0

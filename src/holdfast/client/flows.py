@@ -21,6 +21,7 @@ from ..model.flows import (  # fmt: skip  # fmt: skip
     FlowEnd,
     FlowFilter,
     FlowGraph,
+    FlowInfo,
     FlowRecord,
     FlowSpec,
     FlowState,
@@ -94,10 +95,14 @@ class Flows:
     astatus = status.awaiting
 
     @reads
-    def find(self, wanted: FlowFilter | None = None) -> Op[list[FlowRecord]]:
+    def find(self, wanted: FlowFilter | None = None) -> Op[list[FlowInfo]]:
         """Return flows, newest first."""
         asked = self._wanted(wanted)
-        return Op(lambda tx: flow_reads.list_flows(tx, asked))
+
+        async def run(tx: Tx) -> list[FlowInfo]:
+            return [flow.shown for flow in await flow_reads.list_flows(tx, asked)]
+
+        return Op(run)
 
     afind = find.awaiting
 
@@ -152,7 +157,14 @@ class Flows:
         while await line.write(Op(lambda tx: ops.cancel_page(tx, flow_id))):
             pass
         reached = Op(lambda tx: ops.cancelled_members(tx, flow_id, done.at), single=True)
-        return replace(done, members=await line.read(reached))
+        return FlowCancel(
+            flow_id=flow_id,
+            policy=done.policy,
+            reason=done.reason,
+            again=done.again,
+            changed=not done.again,
+            members=await line.read(reached),
+        )
 
     acancel = cancel.awaiting
 
@@ -200,7 +212,7 @@ class Flows:
     # -- piece by piece, for clients without a builder
 
     @writes
-    def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> Op[FlowRecord]:
+    def begin(self, name: str, *, id: str | None = None, tenant: str | None = None) -> Op[FlowInfo]:
         """Store a flow without members. Nothing of it runs before `apply`.
 
         A repeated call with the same `id` and name changes nothing and returns the existing flow.
@@ -208,12 +220,16 @@ class Flows:
         whose = self._scope.of(tenant) or ""
         own = ids.new() if id is None else check_id(id)
         spec = FlowSpec(id=own, name=check_name("the flow's name", name), tenant=whose)
-        return Op(lambda tx: ops.create_flow(tx, spec))
+
+        async def run(tx: Tx) -> FlowInfo:
+            return (await ops.create_flow(tx, spec)).shown
+
+        return Op(run)
 
     abegin = begin.awaiting
 
     @composed
-    async def add(self, line: Line, flow: FlowRecord, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
+    async def add(self, line: Line, flow: FlowInfo, requests: Mapping[str, JobRequest[Any]]) -> dict[str, str]:
         """Add jobs by name, which wait for `apply`; return their ids by name."""
         async with self._around(line, requests.values()) as trace:
             members = plan_staged(requests, flow.tenant, trace)
@@ -365,7 +381,7 @@ def _checked(wanted: FlowFilter) -> FlowFilter:
 def _status(flow_id: str) -> Op[FlowStatus]:
     async def look(tx: Tx) -> FlowStatus:
         record = await flow_reads.get_flow(tx, flow_id)
-        return FlowStatus(record, record.state, await flow_reads.flow_counts(tx, flow_id))
+        return record.status(await flow_reads.flow_counts(tx, flow_id))
 
     return Op(look)
 

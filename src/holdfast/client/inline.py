@@ -13,6 +13,7 @@ from ..names import check_timeout
 from ..outcomes import Cancel
 from ..rules.explain import Explanation
 from ..rules.failure import error_text
+from ..storage.forms import CallForm, forwarded
 from ..tasks.batches import Item, answers_of
 from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from ..tasks.resources import LoneResources, private_loop
@@ -112,39 +113,41 @@ class InlineJobs:
 
     # -- for handles
 
-    def get(self, job_id: str) -> JobRecord:
+    @forwarded
+    async def get(self, _: CallForm, job_id: str) -> JobRecord:
         raise ConfigError("inline jobs are not stored; they have a result, but no record")
 
-    async def aget(self, job_id: str) -> JobRecord:
-        return self.get(job_id)
+    aget = get.awaiting
 
-    def wait(self, job_id: str, timeout: float | None = None) -> Ended:
+    @forwarded
+    async def wait(self, _: CallForm, job_id: str, timeout: float | None = None) -> Ended:
         check_timeout(timeout)
         try:
             return self._ended[job_id]
         except KeyError:
             raise NotFound("job", job_id) from None
 
-    async def await_(self, job_id: str, timeout: float | None = None) -> Ended:
-        return self.wait(job_id, timeout)
+    await_ = wait.awaiting
 
-    def cancel(self, job: str, *, reason: str = "", force: bool = False, actor: str = "") -> ActionResult:
+    @forwarded
+    async def cancel(
+        self, _: CallForm, job: str, *, reason: str = "", force: bool = False, actor: str = ""
+    ) -> ActionResult:
         return ActionResult.FINISHED
 
-    async def acancel(self, job: str, *, reason: str = "", force: bool = False, actor: str = "") -> ActionResult:
-        return ActionResult.FINISHED
+    acancel = cancel.awaiting
 
-    def retry(self, job: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
+    @forwarded
+    async def retry(self, _: CallForm, job: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
         raise ConfigError("inline jobs are not stored; to run one again, enqueue it again")
 
-    async def aretry(self, job: str, *, fresh: bool = False, actor: str = "", reason: str = "") -> bool:
-        return self.retry(job)
+    aretry = retry.awaiting
 
-    def explain(self, job_id: str) -> Explanation:
+    @forwarded
+    async def explain(self, _: CallForm, job_id: str) -> Explanation:
         raise ConfigError("inline jobs are not stored; they run at once, and there is nothing to explain")
 
-    async def aexplain(self, job_id: str) -> Explanation:
-        return self.explain(job_id)
+    aexplain = explain.awaiting
 
     @property
     def _signals(self) -> Any:
@@ -154,11 +157,11 @@ class InlineJobs:
     def _streams(self) -> Any:
         return self._app.streams
 
-    def result_key(self, job_id: str) -> str:
+    @forwarded
+    async def result_key(self, _: CallForm, job_id: str) -> str:
         raise ConfigError("inline jobs are not stored; no other program can ask for their results")
 
-    async def aresult_key(self, job_id: str) -> str:
-        return self.result_key(job_id)
+    aresult_key = result_key.awaiting
 
     def pickled_by(self, task: str | None) -> None:
         return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidInput
-from ..model.limits import Breaker, Bucket, Lane, Undeclared, queue_lane, task_lane
+from ..model.limits import Lane, LimitsView, Undeclared, queue_lane, task_lane
 from ..names import check_limit, check_name, check_queue, check_rate
 from ..rules.limits import parse_rate, rate_scope
 from ..storage.ops import tenants
@@ -20,17 +19,6 @@ from ..tasks.task import Task
 from .audit import removal
 from .calls import composed, reads, writes
 from .lines import Line
-
-
-@dataclass(frozen=True, slots=True)
-class LimitsView:
-    """Every limit and its use."""
-
-    lanes: list[Lane]
-    buckets: list[Bucket]
-    totals: dict[str, int]
-    """Concurrency per queue, split over the workers."""
-    breakers: list[Breaker]
 
 
 class Limits:
@@ -48,7 +36,7 @@ class Limits:
 
     @reads
     def undeclared(self) -> Op[list[Undeclared]]:
-        """Return the rates and breakers that jobs wait for and that nobody has declared."""
+        """Return the rates and breakers that jobs wait for and that are not declared."""
         return Op(waited_for)
 
     aundeclared = undeclared.awaiting
@@ -177,10 +165,10 @@ def task_limits(task: Task[Any, Any]) -> Iterator[Op[None]]:
 
 async def _view(tx: Tx) -> LimitsView:
     return LimitsView(
-        await lanes.list_lanes(tx),
-        await rates.count_keys(tx, await rates.list_buckets(tx)),
-        await totals.totals(tx),
-        await breakers.list_breakers(tx),
+        lanes=await lanes.list_lanes(tx),
+        rates=await rates.count_keys(tx, await rates.list_buckets(tx)),
+        totals=await totals.totals(tx),
+        breakers=[one.shown for one in await breakers.list_breakers(tx)],
     )
 
 

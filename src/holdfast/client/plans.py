@@ -11,7 +11,7 @@ from typing import Any, Final, TypedDict
 
 from ..clock import SECOND
 from ..errors import ConfigError, InvalidArguments, InvalidInput, PayloadTooLarge, UnknownOption
-from ..model.schedules import MISSED, OVERLAP, Missed, Overlap, Schedule, ScheduleSpec
+from ..model.schedules import MISSED, OVERLAP, Missed, Overlap, ScheduleRecord, ScheduleSpec
 from ..model.values import INLINE, is_large
 from ..names import check_duration, check_name, check_priority, check_queue
 from ..rules.cron import check_steps, check_text, check_zone, parse_cron
@@ -148,7 +148,7 @@ def checked(spec: ScheduleSpec) -> ScheduleSpec:
 
 
 def changed(
-    schedule: Schedule,
+    schedule: ScheduleRecord,
     *,
     cron: str | None = None,
     every: Seconds | None = None,
@@ -177,7 +177,7 @@ def changed(
     return checked(replace(schedule.spec, **changes))
 
 
-def payload_for(task: Task[Any, Any] | None, schedule: Schedule, arguments: Mapping[str, Any]) -> str:
+def payload_for(task: Task[Any, Any] | None, schedule: ScheduleRecord, arguments: Mapping[str, Any]) -> str:
     """Return other arguments for a schedule, checked if this program knows the task."""
     if schedule.tick_argument in arguments:
         raise InvalidInput(f"{schedule.tick_argument} is filled in at each tick; leave it out")

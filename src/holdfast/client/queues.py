@@ -5,17 +5,16 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from types import EllipsisType
 from typing import Final, Literal, TypeAlias
 
-from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.answers import Count
-from ..model.queues import QueueSettings, QueueState
+from ..model.queues import QueueBrief, QueueSettings, QueueState
 from ..model.routing import Stranded
 from ..model.stats import QueueStats
+from ..model.values import seconds_of
 from ..names import check_cap, check_duration, check_queue
 from ..rules.retry import RetryPolicy, check_policy
 from ..storage.ops import queues, tenants
@@ -45,20 +44,6 @@ SETTINGS: Final[Sequence[str]] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class QueueView:
-    """A queue: its state and settings, how many jobs are in each state, and how long the first of them waits."""
-
-    name: str
-    state: str = "active"
-    counts: dict[str, int] = field(default_factory=dict)
-    settings: QueueSettings | None = None
-    estimated: frozenset[str] = frozenset()
-    """The labels whose count is an estimate."""
-    oldest_due: float | None = None
-    """Seconds since the job that has waited longest could have started."""
-
-
 class Queues:
     """The queues of one app."""
 
@@ -66,9 +51,9 @@ class Queues:
         self._store = store
 
     @reads
-    def list(self) -> Op[builtins.list[QueueView]]:
+    def list(self) -> Op[builtins.list[QueueBrief]]:
         """Return every queue that has jobs or settings of its own."""
-        return Op(_views)
+        return Op(_briefs)
 
     alist = list.awaiting
 
@@ -99,7 +84,11 @@ class Queues:
     def get(self, queue: str) -> Op[QueueSettings]:
         """Return a queue's state and settings; the defaults if none are set."""
         name = check_queue(queue)
-        return Op(lambda tx: queues.get_queue(tx, name), single=True)
+
+        async def run(tx: Tx) -> QueueSettings:
+            return (await queues.get_queue(tx, name)).settings
+
+        return Op(run, single=True)
 
     aget = get.awaiting
 
@@ -143,7 +132,12 @@ class Queues:
         name = check_queue(queue)
         given = {**changes, "events": events}
         wanted = {key: _checked(key, value) for key, value in given.items() if value is not ...}
-        return Op(lambda tx: queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason))
+
+        async def run(tx: Tx) -> QueueSettings:
+            after = await queues.change_queue(tx, name, wanted, action="queue.set", actor=actor, reason=reason)
+            return after.settings
+
+        return Op(run)
 
     aset = set.awaiting
 
@@ -156,21 +150,31 @@ class TenantQueues:
         self._tenant = tenant
 
     @reads
-    def list(self) -> Op[builtins.list[QueueStats]]:
-        """Return the queues, each with its state and the number of the tenant's jobs with each label."""
-        return self._listing()
+    def list(self) -> Op[builtins.list[QueueBrief]]:
+        """Return the queues, each with its state and the number of the tenant's jobs in each state."""
+        return Op(lambda tx: _of_tenant(tx, self._tenant))
 
     alist = list.awaiting
 
-    @composed
-    async def get(self, line: Line, name: str) -> QueueStats:
+    @reads
+    def stats(self) -> Op[builtins.list[QueueStats]]:
+        """Return the queues, each with its state and the number of the tenant's jobs with each label."""
+        return Op(lambda tx: _stats(tx, self._tenant))
+
+    astats = stats.awaiting
+
+    @reads
+    def get(self, name: str) -> Op[QueueStats]:
         """Return one queue; one in which the tenant has no jobs is empty."""
-        return _pick(await line.read(self._listing()), check_queue(name))
+        wanted = check_queue(name)
+
+        async def run(tx: Tx) -> QueueStats:
+            found = await _stats(tx, self._tenant)
+            return next((queue for queue in found if queue.name == wanted), None) or QueueStats.of(wanted)
+
+        return Op(run)
 
     aget = get.awaiting
-
-    def _listing(self) -> Op[builtins.list[QueueStats]]:
-        return Op(lambda tx: _queues(tx, self._tenant))
 
 
 def _move(
@@ -181,7 +185,7 @@ def _move(
     async def move(tx: Tx) -> tuple[QueueSettings, builtins.list[str] | None]:
         known = await _known(tx)
         after = await queues.change_queue(tx, name, {"state": state}, action=action, actor=actor, reason=reason)
-        return after, None if name in known else sorted(known)
+        return after.settings, None if name in known else sorted(known)
 
     return Op(move)
 
@@ -227,40 +231,38 @@ def _level(value: object) -> str:
     return str(value)
 
 
-async def _views(tx: Tx) -> list[QueueView]:
-    settings = {item.name: item for item in await queues.list_queues(tx)}
+async def _briefs(tx: Tx) -> list[QueueBrief]:
+    states = {item.name: str(item.state) for item in await queues.list_queues(tx)}
     waits = {item.queue: item.oldest for item in await counting.backlogs(tx)}
     counts: dict[str, list[Count]] = {}
     for count in await counting.count_jobs(tx):
         counts.setdefault(count.queue, []).append(count)
-    names = sorted(settings.keys() | counts.keys())
-    return [_view(settings.get(name) or QueueSettings(name), counts.get(name, []), waits.get(name)) for name in names]
+    return [
+        QueueBrief(
+            name=name,
+            state=states.get(name, "active"),
+            jobs={count.state: count.jobs for count in counts.get(name, ())},
+            estimated=tuple(sorted(count.state for count in counts.get(name, ()) if count.estimated)),
+            oldest_due=seconds_of(waits.get(name)),
+        )
+        for name in sorted(states.keys() | counts.keys())
+    ]
 
 
-def _view(settings: QueueSettings, counts: Sequence[Count], oldest: int | None) -> QueueView:
-    return QueueView(
-        settings.name,
-        str(settings.state),
-        {count.state: count.jobs for count in counts},
-        settings,
-        frozenset(count.state for count in counts if count.estimated),
-        seconds(oldest),
-    )
-
-
-def seconds(micros: int | None) -> float | None:
-    return None if micros is None else micros / SECOND
-
-
-async def _queues(tx: Tx, tenant: str) -> list[QueueStats]:
+async def _of_tenant(tx: Tx, tenant: str) -> list[QueueBrief]:
     states = await queries.queue_states(tx)
     found: dict[str, dict[str, int]] = {}
     for count in await tenants.counts(tx, tenant):
         found.setdefault(count.queue, {})[count.state] = count.jobs
     return [
-        QueueStats(name=name, state=states.get(name, "active"), counts=counts) for name, counts in sorted(found.items())
+        QueueBrief(name=name, state=states.get(name, "active"), jobs=counts, estimated=(), oldest_due=None)
+        for name, counts in sorted(found.items())
     ]
 
 
-def _pick(found: list[QueueStats], name: str) -> QueueStats:
-    return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)
+async def _stats(tx: Tx, tenant: str) -> list[QueueStats]:
+    # A tenant's jobs are counted by state, and those that are ready are waiting.
+    return [
+        QueueStats.of(one.name, state=one.state, counts={**one.jobs, "waiting": one.jobs.get("ready", 0)})
+        for one in await _of_tenant(tx, tenant)
+    ]

@@ -149,7 +149,7 @@ async def _merged(
 
 def _terms(limit: int | None, window: Seconds | None, concurrency: int | None) -> dict[str, Any]:
     if (limit is None) != (window is None):
-        raise InvalidInput("limit and window belong together: so many within so many seconds")
+        raise InvalidInput("limit and window belong together: a number of admissions per window of seconds")
     if limit is None and concurrency is None:
         raise InvalidInput("a quota needs limit= with window=, or concurrency=, or both")
     span = None if window is None else check_duration("window", window)

@@ -129,7 +129,7 @@ class Leases:
         caller = self._caller
         check_confined(spec, caller)
         await line.write(Op(lambda tx: remote.register(tx, replace(spec, holder=caller.holder), caller.actor)))
-        return Registered(spec.id, spec.lease / SECOND, beat_every(spec.lease))
+        return Registered(worker=spec.id, lease=spec.lease / SECOND, beat_every=beat_every(spec.lease))
 
     aregister = register.awaiting
 
@@ -141,10 +141,15 @@ class Leases:
         """
         worker_id, named = check_worker(worker), await self._leases(line, check_handles(handles))
         held = await line.write(Op(lambda tx: remote.beat(tx, worker_id, self._caller.holder)))
-        jobs = [HeldJob(await self._handle(line, _lease(worker_id, job)), job.id, job.cancel_requested) for job in held]
+        handles = [await self._handle(line, _lease(worker_id, job)) for job in held]
+        jobs = tuple(
+            HeldJob(handle=handle, id=job.id, cancel_requested=job.cancel_requested)
+            for handle, job in zip(handles, held, strict=True)
+        )
         mine = {(worker_id, job.id, job.epoch) for job in held}
-        lost = [text for text, run in named.items() if (run.worker, run.job_id, run.epoch) not in mine]
-        return Beaten(worker_id, tuple(jobs), tuple(lost))
+        lost = tuple(text for text, run in named.items() if (run.worker, run.job_id, run.epoch) not in mine)
+        cancelled = tuple(job.handle for job in jobs if job.cancel_requested)
+        return Beaten(worker=worker_id, jobs=jobs, cancelled=cancelled, lost=lost)
 
     abeat = beat.awaiting
 
@@ -180,7 +185,7 @@ class Leases:
             (verdict,) = await remote.finish(tx, lease.worker, [Finish(lease.job_id, lease.epoch, end)])
             if not isinstance(verdict, Recorded):
                 raise LeaseLost(f"job {lease.job_id} is no longer this worker's; nothing was recorded")
-            return Finished(lease.job_id, verdict.state, verdict.again, _delay(end, verdict))
+            return Finished(job_id=lease.job_id, state=verdict.state, again=verdict.again, delay=_delay(end, verdict))
 
         return await line.write(Op(run))
 
@@ -499,11 +504,15 @@ def _wait(
 
 def _waited(job_id: str, wait: Wait, rest: Rest) -> Waited:
     if rest.answer is not None:
-        return Waited(job_id, "running", rest.answer.how, _value(rest.answer, wait.condition))
+        value = _value(rest.answer, wait.condition)
+        return Waited(
+            job_id=job_id, state="running", how=rest.answer.how, value=value, token=None, expires_at=None, again=False
+        )
     assert rest.verdict is not None
     token = None if rest.opened is None else rest.opened.token
     expires_at = None if rest.opened is None else rest.opened.expires_at
-    return Waited(job_id, rest.verdict.state, token=token, expires_at=expires_at, again=rest.verdict.again)
+    state, again = rest.verdict.state, rest.verdict.again
+    return Waited(job_id=job_id, state=state, how="", value=None, token=token, expires_at=expires_at, again=again)
 
 
 def _value(answer: Answer, asked: Condition) -> Any:

@@ -12,13 +12,14 @@ from ..clock import SECOND, SYSTEM_CLOCK
 from ..model.jobs import Claimed
 from ..model.outcomes import Failed, Finish
 from ..model.remote import LeasedJob
+from ..model.values import instant_of
 from ..model.workers import WorkerRecord
 from ..rules.failure import error_text
 from ..storage.ops import remote
 from ..storage.ops.routing.grants import expire_grants
 from ..storage.ops.workers.lookout import Lookout, look
 from ..storage.port import Op
-from ..worker.claiming.remote import Preparing, RemoteClaim, Tasks, lend, routes_of
+from ..worker.claiming.remote import Preparing, RemoteClaim, Tasks, claim_for, routes_of
 from .lines import Line
 
 _SHORTEST: Final = 0.05
@@ -74,15 +75,15 @@ class Ready:
             tenant=job.tenant,
             arguments=self.arguments,
             attempt=job.attempt,
-            max_attempts=job.max_attempts,
+            max_attempts=job.max_attempts or None,
             generation=job.generation,
             timeout=None if job.timeout is None else job.timeout / SECOND,
-            deadline=None if job.time_left is None else self.now + job.time_left,
+            deadline=None if job.time_left is None else instant_of(self.now + job.time_left),
             tags=tuple(json.loads(job.tags)) if job.tags else (),
             trace=job.trace,
             flow=job.flow,
             priority=job.priority,
-            created_at=job.created_at,
+            created_at=instant_of(job.created_at),
         )
 
 
@@ -120,7 +121,7 @@ class _Claiming:
     async def _claim_once(self, *, renew: bool) -> RemoteClaim:
         me, limit, token, tasks = self._worker.id, self._limit, self._token, self._tasks
         # Durable, unlike our own claims: a remote worker may survive a power failure of the store's host.
-        return await self._line.write(Op(lambda tx: lend(tx, me, limit, token, tasks, renew=renew)))
+        return await self._line.write(Op(lambda tx: claim_for(tx, me, limit, token, tasks, renew=renew)))
 
     async def _prepare(self, jobs: Sequence[Claimed], now: int) -> tuple[list[Ready], list[Finish]]:
         ready: list[Ready] = []

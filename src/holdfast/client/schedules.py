@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -15,14 +15,17 @@ from ..model.schedules import (
     Backfill,
     Missed,
     Overlap,
-    RanNow,
+    Ran,
     Schedule,
     ScheduledRun,
     ScheduleKey,
+    ScheduleRecord,
     ScheduleSpec,
     ScheduleState,
+    Tick,
     Timing,
 )
+from ..model.values import instant_of
 from ..names import check_instant, check_name
 from ..rules.schedules import local_time, ticks_after, webhook_of
 from ..storage.ops.schedules import firing, schedules
@@ -72,21 +75,30 @@ class StoredSchedules:
     @reads
     def list(self) -> Op[builtins.list[Schedule]]:
         """Return every schedule, of all tenants unless this is one tenant's view, by tenant and name."""
-        return Op(lambda tx: schedules.list_schedules(tx, self._scope.tenant))
+
+        async def run(tx: Tx) -> builtins.list[Schedule]:
+            return [one.shown for one in await schedules.list_schedules(tx, self._scope.tenant)]
+
+        return Op(run)
 
     alist = list.awaiting
 
     @reads
     def get(self, name: str) -> Op[Schedule]:
         """Return one schedule. NotFound if there is none."""
-        return Op(lambda tx: schedules.get_schedule(tx, self._key(name)))
+        return _shown(lambda tx: schedules.get_schedule(tx, self._key(name)))
 
     aget = get.awaiting
 
     @reads
-    def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[tuple[int, str]]]:
-        """Return the newest ticks that made a job, in microseconds, each with that job's id."""
-        return Op(lambda tx: schedules.ticks_of(tx, self._key(name), limit))
+    def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[Tick]]:
+        """Return the newest ticks that made a job, each with that job's id."""
+
+        async def run(tx: Tx) -> builtins.list[Tick]:
+            found = await schedules.ticks_of(tx, self._key(name), limit)
+            return [Tick(tick=instant_of(tick), job_id=job_id) for tick, job_id in found]
+
+        return Op(run)
 
     aticks = ticks.awaiting
 
@@ -122,7 +134,7 @@ class StoredSchedules:
         request, tick = call_of(job, (), when.get("kwargs") or {}) if isinstance(job, Task) else (job, None)
         spec = plan(name, request, tick_argument=tick, **timing)
         self._check_webhooks([spec])
-        return Op(lambda tx: schedules.create_schedule(tx, spec, by))
+        return _shown(lambda tx: schedules.create_schedule(tx, spec, by))
 
     acreate = create.awaiting
 
@@ -152,27 +164,27 @@ class StoredSchedules:
         given = {key: value for key, value in locals().items() if key not in ("self", "name", "actor", "reason")}
         given.pop("arguments")
 
-        def change(schedule: Schedule) -> ScheduleSpec:
+        def change(schedule: ScheduleRecord) -> ScheduleSpec:
             payload = None
             if arguments is not None:
                 payload = payload_for(self._tasks.get(schedule.task), schedule, arguments)
             return changed(schedule, payload=payload, **given)
 
-        return Op(lambda tx: schedules.edit_schedule(tx, self._key(name), change, Operator(actor, reason)))
+        return _shown(lambda tx: schedules.edit_schedule(tx, self._key(name), change, Operator(actor, reason)))
 
     aedit = edit.awaiting
 
     @writes
     def pause(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
         """Stop firing until `resume`. Jobs that it has enqueued continue."""
-        return Op(lambda tx: schedules.pause_schedule(tx, self._key(name), Operator(actor, reason)))
+        return _shown(lambda tx: schedules.pause_schedule(tx, self._key(name), Operator(actor, reason)))
 
     apause = pause.awaiting
 
     @writes
     def resume(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Schedule]:
         """Resume firing from the next tick on."""
-        return Op(lambda tx: schedules.resume_schedule(tx, self._key(name), Operator(actor, reason)))
+        return _shown(lambda tx: schedules.resume_schedule(tx, self._key(name), Operator(actor, reason)))
 
     aresume = resume.awaiting
 
@@ -184,7 +196,7 @@ class StoredSchedules:
     adelete = delete.awaiting
 
     @writes
-    def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> Op[RanNow]:
+    def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Ran]:
         """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
         return Op(lambda tx: firing.run_now(tx, self._key(name), Operator(actor, reason)))
 
@@ -236,6 +248,13 @@ class StoredSchedules:
         for spec in specs:
             if (url := webhook_of(spec.options)) is not None:
                 self._check_url(url)
+
+
+def _shown(act: Callable[[Tx], Awaitable[ScheduleRecord]]) -> Op[Schedule]:
+    async def run(tx: Tx) -> Schedule:
+        return (await act(tx)).shown
+
+    return Op(run)
 
 
 def _checked_key(given: object) -> ScheduleKey:

@@ -10,7 +10,7 @@ declares its target, and targets outside of the scope do not exist, in the same 
     keyed by a name    the key is (tenant, name): use self._scope.home   "" outside of any tenant
     of the whole store self._scope.whole("the workers")                  BeyondScope in a scoped view
 
-Under EVERYTHING the operations are returned as they are: whoever has no tenants pays nothing. A cursor is a place in a
+Under EVERYTHING the operations are returned as they are: an app without tenants pays nothing. A cursor is a place in a
 list that is filtered in SQL, so a foreign one shows nothing of its owner; one that names a job goes through `sees`.
 The view itself is `client/tenants.py`: add the sub-client there. `tests/conformance/test_tenants.py` finds every
 public method of the view by itself, and fails until it knows how to call a new one.

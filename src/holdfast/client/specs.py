@@ -70,7 +70,7 @@ def _checked(request: JobRequest[Any], tenant: str) -> JobSpec:
         check_open_task(request.task.name)
         check_open_queue(task.queue if call.queue is None else check_queue(call.queue))
     retry = task.retry if call.retry is ... else check_policy(call.retry)
-    webhook, heard = _webhook(call, tenant)
+    webhook, event_tags = _webhook(call, tenant)
     return JobSpec(
         id=check_id(call.id) if call.id is not None else "",
         explicit_id=call.id is not None,
@@ -83,7 +83,7 @@ def _checked(request: JobRequest[Any], tenant: str) -> JobSpec:
         retry=retry.encode() if retry else None,
         timeout=_timeout(call, task),
         dedupe=_dedupe(call, request.task.name),
-        tags=_tags(call, heard),
+        tags=_tags(call, event_tags),
         webhook=webhook,
         limits=_limits(call, task, tenant, request.task.name),
         hooks=_hooks(task, tenant if call.tenant is None else call.tenant),
@@ -94,10 +94,10 @@ def _checked(request: JobRequest[Any], tenant: str) -> JobSpec:
     )
 
 
-def _tags(call: CallOptions, heard: Sequence[str]) -> str | None:
-    if call.tags == () and not heard:
+def _tags(call: CallOptions, event_tags: Sequence[str]) -> str | None:
+    if call.tags == () and not event_tags:
         return None
-    tags = check_tags((*check_tags(call.tags), *heard))
+    tags = check_tags((*check_tags(call.tags), *event_tags))
     return json.dumps(tags) if tags else None
 
 

@@ -302,7 +302,7 @@ class TenantErrors(FailedRuns):
 
 
 def _pick(found: list[QueueStats], name: str) -> QueueStats:
-    return next((queue for queue in found if queue.name == name), None) or QueueStats(name=name)
+    return next((queue for queue in found if queue.name == name), None) or QueueStats.of(name)
 
 
 def _worst(point: MetricPoint) -> WorstMinute:

@@ -26,6 +26,7 @@ from ..model.streams import (
     StreamPage,
     Summary,
 )
+from ..model.values import instant_of
 from ..names import check_name, check_timeout
 from ..storage.ops import streams, tenants
 from ..storage.ops.jobs import queries
@@ -290,7 +291,9 @@ class Tail:
     def _lost(self, found: FramePage) -> int:
         """Count the best-effort frames that it has missed; raise CursorExpired if it began at a cursor."""
         if self._is_new and (self.cursor.seq > found.head.seq or self.cursor.live > found.head.live):
-            raise InvalidCursor(f"{self.cursor} is behind the end of the stream of job {self.job_id}; read it anew")
+            raise InvalidCursor(
+                f"{self.cursor} is behind the end of the stream of job {self.job_id}; read it from the start"
+            )
         lost = found.trimmed - self.cursor.live
         if not self.best_effort or lost <= 0 or (self._is_new and not self._is_resumed):
             return 0
@@ -310,7 +313,8 @@ def _trimmed(place: Cursor, found: FramePage, lost: int) -> Frame:
     at = found.frames[0] if found.frames else None
     return Frame(
         cursor=str(Cursor(place.seq, found.trimmed)), seq=found.trimmed, kind=TRIMMED, data={"lost": lost},
-        attempt=at.attempt if at else 0, step=None, at=at.at if at else 0, best_effort=True, control=True,
+        attempt=at.attempt if at else 0, step=None, at=at.at if at else instant_of(0),
+        best_effort=True, control=True,
     )  # fmt: skip
 
 

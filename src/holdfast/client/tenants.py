@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..errors import ConfigError
 from ..flows.flow import Flow
+from ..storage.forms import CallForm, forwarded
 from ..tasks.job import Job
 from ..tasks.task import JobRequest
 from .artifacts import Artifacts
@@ -80,23 +81,18 @@ class Scoped:
             return await self._app.aenqueue(request, tenant=self.tenant)
         return await self._enqueuer.aone(request, self.tenant)
 
-    def enqueue_many(self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None) -> list[Job[Any]]:
+    @forwarded
+    async def enqueue_many(
+        self, call: CallForm, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
+    ) -> list[Job[Any]]:
         """Enqueue up to 10,000 jobs in one transaction, all or none; return their handles in order."""
         for request in requests:
             self._own(request)
         if self._app._inline:
-            return [self.enqueue(request) for request in requests]
-        return self._enqueuer.many(requests, self.tenant, connection)
+            return [await call(self.enqueue, self.aenqueue, request) for request in requests]
+        return await call(self._enqueuer.many, self._enqueuer.amany, requests, self.tenant, connection)
 
-    async def aenqueue_many(
-        self, requests: Sequence[JobRequest[Any]], *, connection: object | None = None
-    ) -> list[Job[Any]]:
-        """The async version of `enqueue_many`."""
-        for request in requests:
-            self._own(request)
-        if self._app._inline:
-            return [await self.aenqueue(request) for request in requests]
-        return await self._enqueuer.amany(requests, self.tenant, connection)
+    aenqueue_many = enqueue_many.awaiting
 
     def flow(
         self,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import builtins
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+import msgspec
 
 from ..clock import SYSTEM_CLOCK, Clock
 from ..errors import Conflict, InvalidInput
 from ..ids import ids
-from ..model.webhooks import Delivery, Endpoint, Health
+from ..model.webhooks import Delivery, DeliveryWhole, Endpoint, Health, NewEndpoint
 from ..names import check_duration, check_id, check_instant, check_limit, check_name, check_tags
 from ..outbound.policy import Policy, parse
 from ..rules.signing import key_of, new_secret
@@ -58,7 +59,7 @@ class Webhooks:
         secret: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Op[Endpoint]:
+    ) -> Op[NewEndpoint]:
         """Notify this URL of events from now on; the result has the secret that signs messages.
 
         `events` are kinds or their prefixes, such as "job.failed", "job" or "flow"; None is all events of jobs. `tags`
@@ -71,11 +72,11 @@ class Webhooks:
         wanted = None if tags is None else check_tags(tags)
         most = check_limit("concurrency", concurrency)
 
-        async def run(tx: Tx) -> Endpoint:
+        async def run(tx: Tx) -> NewEndpoint:
             new = await endpoints.add(
                 tx, id=own, tenant=whose, url=url, secret=key, events_wanted=kinds, tags=wanted, concurrency=most
             )
-            endpoint = await endpoints.get(tx, own, secret=True)
+            endpoint = await endpoints.get_with_secret(tx, own)
             if new:
                 after = {"url": url, "events": kinds, "tags": wanted, "concurrency": most}
                 await audit(tx, actor=actor, action="webhook.add", target=own, reason=reason, after=after, tenant=whose)
@@ -89,7 +90,7 @@ class Webhooks:
     aadd = add.awaiting
 
     @writes
-    def for_calls(self, url: str, *, tenant: str | None = None) -> Op[Endpoint]:
+    def for_calls(self, url: str, *, tenant: str | None = None) -> Op[NewEndpoint]:
         """Return the endpoint that jobs with `webhook=url` name, with its secret; created if it does not exist.
 
         All URLs of the same host share one, so that a URL may be made for a single job.
@@ -98,9 +99,9 @@ class Webhooks:
         whose, key = _whose(self._scope, tenant), _secret(None)
         id = called_endpoint(whose, url)
 
-        async def run(tx: Tx) -> Endpoint:
+        async def run(tx: Tx) -> NewEndpoint:
             await endpoints.add(tx, id=id, tenant=whose, url=origin_of(url), secret=key, called=True)
-            return await endpoints.get(tx, id, whose, secret=True)
+            return await endpoints.get_with_secret(tx, id, whose)
 
         return Op(run)
 
@@ -140,16 +141,16 @@ class Webhooks:
         secret: str | None = None,
         actor: str = "app",
         reason: str = "",
-    ) -> Op[Endpoint]:
+    ) -> Op[NewEndpoint]:
         """Make a new secret, which the result has. For `overlap` seconds the old one signs as well."""
         key, both = _secret(secret), check_duration("overlap", overlap)
 
-        async def run(tx: Tx) -> Endpoint:
+        async def run(tx: Tx) -> NewEndpoint:
             endpoint = await endpoints.get(tx, endpoint_id, self._scope.tenant)
             await endpoints.rotate(tx, endpoint_id, key, both)
             said = {"action": "webhook.rotate", "target": endpoint_id, "reason": reason}
             await audit(tx, actor=actor, **said, tenant=endpoint.tenant)
-            return replace(endpoint, secret=key)
+            return NewEndpoint(**msgspec.structs.asdict(endpoint), secret=key)
 
         return Op(run)
 
@@ -213,7 +214,7 @@ class Webhooks:
     alog = log.awaiting
 
     @reads
-    def delivery(self, delivery_id: str) -> Op[Delivery]:
+    def delivery(self, delivery_id: str) -> Op[DeliveryWhole]:
         """Return one delivery, with each failed attempt."""
         return Op(lambda tx: webhooks.delivery(tx, delivery_id, self._scope.tenant))
 

@@ -11,7 +11,6 @@ import msgspec
 from ..app import App
 from ..errors import HoldfastError
 from ..shapes.jobs import of_keyed_result
-from ..shapes.streams import of_frame
 from ..web.wire.failures import error_response, refusal_of
 from ..web.wire.seats import SEATS, Seats
 from ..web.wire.sse import Said, last_id, stream
@@ -76,7 +75,7 @@ async def status_of(app: App, job_id: str) -> JobStatus:
 
 
 class Followers:
-    """Streams of jobs to users, at most so many at a time in this process."""
+    """Streams of jobs to users, a bounded number at a time in this process."""
 
     def __init__(self, viewers: int = VIEWERS) -> None:
         self._seats = Seats(viewers, _anyone, every=3600.0)
@@ -112,7 +111,7 @@ async def _told(app: App, job_id: str, after: str | None) -> AsyncIterator[Said]
             page = await app.streams.atail(job_id, after=after, timeout=_LOOK)
         for frame in page.frames:
             after = frame.cursor
-            yield Said(_encoded(of_frame(frame)), event="frame", id=after)
+            yield Said(_encoded(frame.encoded), event="frame", id=after)
         if status.ended and not page.frames:
             yield Said(_encoded(status), event=_END, id=_END)
             return

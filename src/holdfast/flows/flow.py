@@ -12,6 +12,7 @@ from ..ids import derived_id, ids
 from ..model.flows import Holder
 from ..names import check_name
 from ..rules.steps import Call
+from ..storage.forms import CallForm, forwarded
 from ..tasks.context import JobInfo
 from ..tasks.job import Jobs
 from ..tasks.task import JobRequest
@@ -58,21 +59,16 @@ class Flow(Builder, FlowHandle):
         self._flows = _Unstored(name)
         self._abandoned = False
 
-    def start(self) -> Self:
+    @forwarded
+    async def start(self, call: CallForm) -> Flow:
         """Store the flow; members that wait for nothing can run from then on. `with` does so at its end."""
         self._require_complete()
         self._flows = self._store
-        self._store.create(self)
+        await call(self._store.create, self._store.acreate, self)
         self.closed = True
         return self
 
-    async def astart(self) -> Self:
-        """The async version of `start`."""
-        self._require_complete()
-        self._flows = self._store
-        await self._store.acreate(self)
-        self.closed = True
-        return self
+    astart = start.awaiting
 
     def close_into(self, parent: Builder) -> None:
         """Become a part of another flow, unless an option of this one would be lost."""

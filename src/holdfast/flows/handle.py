@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from ..model.flows import CancelPolicy, FlowCancel, FlowState, FlowStatus
+from ..storage.forms import CallForm, forwarded
 
 
 class Flows(Protocol):
@@ -34,58 +35,56 @@ class FlowHandle:
         """Read the flow's current state."""
         return self.status().state
 
-    def status(self) -> FlowStatus:
-        """Read the flow's row, its state, and the number of members in each state."""
-        return self._flows.status(self.id)
+    @forwarded
+    async def status(self, call: CallForm) -> FlowStatus:
+        """Read the flow, and the number of members in each state."""
+        return await call(self._flows.status, self._flows.astatus, self.id)
 
-    async def astatus(self) -> FlowStatus:
-        return await self._flows.astatus(self.id)
+    astatus = status.awaiting
 
-    def progress(self) -> dict[str, int]:
+    @forwarded
+    async def progress(self, call: CallForm) -> dict[str, int]:
         """Return the number of members in each state, without states that have none."""
-        return self.status().counts
+        return (await call(self._flows.status, self._flows.astatus, self.id)).counts
 
-    async def aprogress(self) -> dict[str, int]:
-        return (await self.astatus()).counts
+    aprogress = progress.awaiting
 
-    def wait(self, timeout: float | None = None) -> FlowState:
-        """Block until every member has ended. ResultTimeout if they have not by then; the flow continues."""
-        return self._flows.wait(self.id, timeout).state
+    @forwarded
+    async def wait(self, call: CallForm, timeout: float | None = None) -> FlowState:
+        """Wait until every member has ended. ResultTimeout if they have not by then; the flow continues."""
+        return (await call(self._flows.wait, self._flows.await_, self.id, timeout)).state
 
-    async def await_(self, timeout: float | None = None) -> FlowState:
-        """The async version of `wait`."""
-        return (await self._flows.await_(self.id, timeout)).state
+    await_ = wait.awaiting
 
-    def result(self, timeout: float | None = None) -> Any:
+    @forwarded
+    async def result(self, call: CallForm, timeout: float | None = None) -> Any:
         """Wait for the flow, and return the result of its last member.
 
         If several members have nothing after them, it is a dict of their results by name, without those that did not
         succeed. FlowNotSucceeded if the flow failed or was cancelled.
         """
-        return self._flows.result(self.id, timeout)
+        return await call(self._flows.result, self._flows.aresult, self.id, timeout)
 
-    async def aresult(self, timeout: float | None = None) -> Any:
-        """The async version of `result`."""
-        return await self._flows.aresult(self.id, timeout)
+    aresult = result.awaiting
 
-    def cancel(self, policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL, *, reason: str = "cancelled") -> FlowCancel:
+    @forwarded
+    async def cancel(
+        self, call: CallForm, policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL, *, reason: str = "cancelled"
+    ) -> FlowCancel:
         """Cancel what has not ended: `cancel_all`, `cancel_pending` (running jobs finish), or `flow_only`.
 
         A repeated call returns what the first one did.
         """
-        return self._flows.cancel(self.id, policy, reason=reason)
+        return await call(self._flows.cancel, self._flows.acancel, self.id, policy, reason=reason)
 
-    async def acancel(
-        self, policy: CancelPolicy | str = CancelPolicy.CANCEL_ALL, *, reason: str = "cancelled"
-    ) -> FlowCancel:
-        return await self._flows.acancel(self.id, policy, reason=reason)
+    acancel = cancel.awaiting
 
-    def retry(self) -> list[str]:
+    @forwarded
+    async def retry(self, call: CallForm) -> list[str]:
         """Rerun members that failed, expired or were cancelled, and those skipped because of them; return their ids."""
-        return self._flows.retry(self.id)
+        return await call(self._flows.retry, self._flows.aretry, self.id)
 
-    async def aretry(self) -> list[str]:
-        return await self._flows.aretry(self.id)
+    aretry = retry.awaiting
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"

@@ -51,7 +51,7 @@ class Upstream:
     policy: Policy
 
     def __bool__(self) -> NoReturn:
-        raise TypeError("this is a condition for flow.add(…, after=…); how a job ended is told by its .state")
+        raise TypeError("this is a condition for flow.add(…, after=…); its .state says how a job ended")
 
 
 class Member(Job[R], Part[R]):

@@ -85,7 +85,7 @@ class Session:
     seen_at: int
     """The last use, accurate to a minute."""
     ended_at: int | None = None
-    """When it was logged out."""
+    """The time of its logout."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Lease:
     """None if the worker is no longer registered."""
     worker_state: str | None
     now: int
-    """When this was read, by the store's clock."""
+    """The time of the read, by the store's clock."""
 
     @property
     def overdue(self) -> int:
@@ -153,18 +154,21 @@ class Order:
         return ActionResult.EPOCH_MOVED if self.epoch not in (None, epoch) else None
 
 
-@dataclass(frozen=True, slots=True)
-class BulkReport:
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an action on one job."""
+
+    id: str
+    outcome: ActionResult
+
+
+class BulkReport(msgspec.Struct, frozen=True, kw_only=True):
     """The number of jobs by result. With `dry_run` nothing was changed, and these are the expected results."""
 
     action: Action
+    dry_run: bool
     chosen: int
-    counts: Mapping[ActionResult, int] = field(default_factory=dict)
-    dry_run: bool = False
-    by_id: Mapping[str, ActionResult] = field(default_factory=dict)
+    changed: int
+    """Jobs that the action changed, or would change."""
+    counts: dict[ActionResult, int]
+    results: tuple[JobResult, ...]
     """The result of each job, if the jobs were named."""
-
-    @property
-    def changed(self) -> int:
-        """Jobs that the action changed, or would change."""
-        return sum(n for result, n in self.counts.items() if result.changes)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from .jobs import JobSpec, JobState
+from .values import Instant, instant_of
 
 Policy = Literal["success", "failure", "any"]
 """The end of an upstream that counts."""
@@ -46,12 +49,14 @@ class Join:
     rest: Rest = "run"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinChange:
+class JoinChange(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a change of a member's join: the join that it has now, and its state after the change."""
 
-    job_id: str
-    join: Join
+    flow_id: str = msgspec.field(name="id")
+    job_id: str = msgspec.field(name="job")
+    needs: Mode
+    needed: int
+    rest: Rest
     upstreams: int
     state: JobState
     """`blocked` while it still waits, `ready` if the new join is met, `skipped` if it can no longer be met."""
@@ -101,6 +106,32 @@ class Holder:
     epoch: int
 
 
+class FlowInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow."""
+
+    id: str
+    name: str
+    tenant: str
+    state: FlowState
+    members: int
+    live: int
+    """The number of members that have not ended."""
+    revision: int
+    """Of its graph."""
+    cancel_policy: str | None
+    cancel_reason: str | None
+    cancel_requested_at: Instant | None
+    created_at: Instant
+    finished_at: Instant | None
+
+
+class FlowStatus(FlowInfo, frozen=True, kw_only=True):
+    """A flow, and how many of its members are in each state."""
+
+    counts: dict[str, int]
+    """Without states that have none."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlowRecord:
     """A flow's row, in the order of its columns. Instants are microseconds."""
@@ -123,6 +154,31 @@ class FlowRecord:
     @property
     def state(self) -> FlowState:
         return FlowState.RUNNING if self.outcome is None else FlowState(self.outcome)
+
+    @property
+    def shown(self) -> FlowInfo:
+        """Return the flow as programs see it."""
+        return FlowInfo(**self._facts())
+
+    def status(self, counts: dict[str, int]) -> FlowStatus:
+        """Return the flow as programs see it, with the number of members in each state."""
+        return FlowStatus(**self._facts(), counts=counts)
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "tenant": self.tenant,
+            "state": self.state,
+            "members": self.members,
+            "live": self.live,
+            "revision": self.revision,
+            "cancel_policy": self.cancel_policy,
+            "cancel_reason": self.cancel_reason,
+            "cancel_requested_at": instant_of(self.cancel_at),
+            "created_at": instant_of(self.created_at),
+            "finished_at": instant_of(self.finished_at),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +203,25 @@ class MemberRecord:
     inputs: str | None = None
     """The arguments that are results of upstreams, encoded."""
 
+    @property
+    def shown(self) -> FlowMember:
+        """Return the member as programs see it."""
+        return FlowMember(
+            id=self.id,
+            name=self.name,
+            task=self.task,
+            queue=self.queue,
+            state=self.state,
+            reason=self.reason,
+            attempts=self.attempts,
+            needs=self.mode,
+            needed=self.needed,
+            rest=self.rest,
+            created_at=instant_of(self.created_at),
+            started_at=instant_of(self.started_at),
+            finished_at=instant_of(self.finished_at),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeRecord:
@@ -164,6 +239,58 @@ class FlowGraph:
     members: tuple[MemberRecord, ...]
     edges: tuple[EdgeRecord, ...]
 
+    @property
+    def shown(self) -> FlowShape:
+        """Return the graph as JSON shows it."""
+        names = {member.id: member.name for member in self.members}
+        edges = tuple(
+            FlowEdge(
+                upstream=names[edge.upstream],
+                downstream=names[edge.downstream],
+                on=edge.policy,
+                applied=edge.applied,
+                met=edge.met,
+            )
+            for edge in self.edges
+        )
+        return FlowShape(id=self.flow.id, members=tuple(member.shown for member in self.members), edges=edges)
+
+
+class FlowMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of a flow. `needs` says how many upstreams it waits for: all, any, or a quorum of `needed`."""
+
+    id: str
+    name: str
+    task: str
+    queue: str
+    state: JobState
+    reason: str | None
+    attempts: int
+    needs: Mode | None
+    needed: int | None
+    rest: Rest | None
+    created_at: Instant
+    started_at: Instant | None
+    finished_at: Instant | None
+
+
+class FlowEdge(msgspec.Struct, frozen=True, kw_only=True):
+    """One member waits for another to end in this way. `met` is null until that has ended."""
+
+    upstream: str = msgspec.field(name="from")
+    downstream: str = msgspec.field(name="to")
+    on: Policy
+    applied: bool
+    met: bool | None
+
+
+class FlowShape(msgspec.Struct, frozen=True, kw_only=True):
+    """The graph of a flow in JSON. Edges are between names."""
+
+    id: str
+    members: tuple[FlowMember, ...]
+    edges: tuple[FlowEdge, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class FlowEnd:
@@ -179,14 +306,24 @@ class FlowEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowCancel:
-    """The result of a cancel. A repeated one returns the result of the first."""
+class CancelRecord:
+    """A cancel as it is stored, at an instant in microseconds."""
 
     policy: CancelPolicy
     reason: str
     at: int
     again: bool = False
-    members: tuple[str, ...] = ()
+
+
+class FlowCancel(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a cancel. A repeated one returns the result of the first, with `changed` false."""
+
+    flow_id: str = msgspec.field(name="id")
+    policy: CancelPolicy
+    reason: str
+    again: bool
+    changed: bool
+    members: tuple[str, ...]
     """The ids of the jobs that it reached: those it ended, and those it asked to stop."""
 
 
@@ -203,13 +340,3 @@ class FlowFilter:
     """Created before this instant."""
     before: str | None = None
     limit: int = 50
-
-
-@dataclass(frozen=True, slots=True)
-class FlowStatus:
-    """A flow, the state that follows from its members, and how many of them are in each."""
-
-    record: FlowRecord
-    state: FlowState
-    counts: dict[str, int]
-    """By state, without states that have none."""

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from ..clock import SECOND
+from .values import Instant, instant_of, seconds_of
 
 
 class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,22 +75,51 @@ class Undeclared:
         return f"correct the name, declare it with {code}, or run: {command}"
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """One rate: up to `capacity` at once, `refill` per second."""
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """A token bucket: up to `capacity` at once, `refill` per second."""
 
     scope: str
     capacity: float
     refill: float
     tokens: float
     origin: str
-    keys: int = 0
+    keys: int
     """The number of keys that have a bucket of their own, of this size."""
 
 
+class Breaker(msgspec.Struct, frozen=True, kw_only=True):
+    """A circuit breaker. After `threshold` failures in a row it opens for `open_for` seconds."""
+
+    scope: str
+    state: str
+    """closed, open or half_open."""
+    failures: int
+    threshold: int
+    open_for: float
+    opened_at: Instant | None
+    open_until: Instant | None
+    trial: str | None
+    """The trial job, while it runs."""
+    openings: int
+    origin: str
+
+
+class LimitsView(msgspec.Struct, frozen=True, kw_only=True):
+    """Every limit and its use."""
+
+    lanes: list[Lane]
+    rates: list[Rate]
+    totals: dict[str, int]
+    """Concurrency per queue, split over the workers."""
+    breakers: list[Breaker]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breaker:
-    """A circuit breaker as it was at `now`: closed, open, or half open, with a single trial job."""
+class BreakerRecord:
+    """A circuit breaker as it was at `now`: closed, open, or half open, with a single trial job.
+
+    Instants and durations are microseconds.
+    """
 
     scope: str
     threshold: int
@@ -120,6 +150,22 @@ class Breaker:
     def room(self) -> int | None:
         """The number of jobs that it admits; None is all."""
         return {"closed": None, "open": 0, "half_open": 0 if self.trial_runs else 1}[self.state]
+
+    @property
+    def shown(self) -> Breaker:
+        """Return the breaker as programs see it."""
+        return Breaker(
+            scope=self.scope,
+            state=self.state,
+            failures=self.failures,
+            threshold=self.threshold,
+            open_for=seconds_of(self.open_for),
+            opened_at=instant_of(self.opened_at),
+            open_until=instant_of(self.open_until),
+            trial=self.trial[0] if self.trial and self.trial_runs else None,
+            openings=self.openings,
+            origin=self.origin,
+        )
 
 
 @dataclass(frozen=True, slots=True)

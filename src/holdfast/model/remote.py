@@ -1,7 +1,4 @@
-"""Requests and responses of the lease API, for remote workers: jobs under handles, and the ends of their runs.
-
-Durations are seconds, instants are microseconds since 1970.
-"""
+"""Requests and responses of the lease API, for remote workers: jobs under handles, and the ends of their runs."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ class Caller:
 OWN_PROCESS: Final = Caller()
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(msgspec.Struct, frozen=True, kw_only=True):
     """A registered worker."""
 
     worker: str
@@ -45,8 +41,7 @@ class Registered:
     beat_every: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeasedJob:
+class LeasedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that a remote worker has claimed."""
 
     handle: str
@@ -58,22 +53,21 @@ class LeasedJob:
     arguments: dict[str, Any]
     """By the names of the task's parameters, with the results of other jobs filled in."""
     attempt: int
-    max_attempts: int
-    """0 is no limit."""
+    max_attempts: int | None
+    """None is no limit."""
     generation: int
     timeout: float | None
     """The longest time that the run may take; the worker ends it."""
-    deadline: int | None
-    """When the job expires."""
+    deadline: Instant | None
+    """The time at which the job expires."""
     tags: tuple[str, ...]
     trace: str | None
     flow: str | None
     priority: int
-    created_at: int
+    created_at: Instant
 
 
-@dataclass(frozen=True, slots=True)
-class HeldJob:
+class HeldJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that a worker runs, according to the store."""
 
     handle: str
@@ -81,50 +75,44 @@ class HeldJob:
     cancel_requested: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Beaten:
+class Beaten(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a beat."""
 
     worker: str
     jobs: tuple[HeldJob, ...]
     """All that it owns. Jobs it does not know, because the answer to its claim was lost, it should release."""
+    cancelled: tuple[str, ...]
+    """Handles of the jobs for which a cancel was requested."""
     lost: tuple[str, ...]
     """The handles, of those that it named, of jobs it no longer owns: their runs should end at once."""
 
-    @property
-    def cancelled(self) -> tuple[str, ...]:
-        """Handles of the jobs for which a cancel was requested."""
-        return tuple(job.handle for job in self.jobs if job.cancel_requested)
 
-
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome is stored."""
 
     job_id: str
     state: str
     """The job's new state: succeeded, failed, ready (it is retried), blocked, cancelled, expired."""
-    again: bool = False
+    again: bool
     """It was recorded before; nothing was changed."""
-    delay: float | None = None
+    delay: float | None
     """Seconds until the job may run again, if this call made it wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a wait: it is over and the run continues, or the job is suspended and no longer the worker's."""
 
     job_id: str
     state: str
     """running: the answer is here. suspended: the job comes back by a later claim, and finds the answer then."""
-    how: str = ""
+    how: str
     """signals, operator or timeout, if the answer is here."""
-    value: Any = None
+    value: Any
     """The payload of the signal, a list if several were asked for, or the operator's value."""
-    token: str | None = None
+    token: str | None
     """The waitpoint's token, while it is waited for."""
-    expires_at: Instant | None = None
-    again: bool = False
+    expires_at: Instant | None
+    again: bool
     """The job was suspended by this very call before; nothing was changed."""
 
 

@@ -1,10 +1,14 @@
-"""A schedule as it is requested and as it is stored. Instants and durations are microseconds."""
+"""A schedule as it is requested, as it is stored, and as programs see it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from .values import Instant, Withheld, decoded, instant_of, seconds_of
 
 Missed: TypeAlias = Literal["skip", "one", "all"]
 Overlap: TypeAlias = Literal["allow", "skip", "cancel_previous"]
@@ -23,7 +27,7 @@ class ScheduleState(StrEnum):
 
 
 class ScheduleKey(NamedTuple):
-    """What a schedule is found by: two tenants may each have one of the same name."""
+    """The key of a schedule: two tenants may each have one of the same name."""
 
     tenant: str
     """Empty for a schedule of no tenant."""
@@ -45,7 +49,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
-    """The definition of a schedule, complete and checked."""
+    """The definition of a schedule, complete and checked. Durations are microseconds."""
 
     tenant: str = ""
     """The tenant of its jobs."""
@@ -79,9 +83,55 @@ FIELDS: Final = tuple(name for name in ScheduleSpec.__slots__ if name not in Sch
 TIMING_FIELDS: Final = frozenset({"expression", "every", "zone"})
 
 
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule: when it fires and what it makes. Durations are seconds."""
+
+    tenant: str
+    """The tenant of its jobs."""
+    name: str
+    state: ScheduleState
+    cron: str | None
+    every: float | None
+    zone: str
+    task: str
+    arguments: Withheld
+    tick_argument: str | None
+    queue: str
+    options: Any
+    """The other options of its jobs."""
+    missed: Missed
+    max_missed: int
+    overlap: Overlap
+    jitter: float
+    cooldown: float
+    next_tick: Instant | None
+    """The next tick; None unless active."""
+    last_tick: Instant
+    """Every tick up to here has been processed."""
+    fired: int
+    skipped: int
+    last_job: str | None
+    last_error: str | None
+    origin: Literal["code", "runtime"]
+    edited: tuple[str, ...]
+    """The fields that an operator has changed, which redeployed code does not overwrite."""
+    version: int
+    created_at: Instant
+    updated_at: Instant
+
+    @property
+    def key(self) -> ScheduleKey:
+        return ScheduleKey(self.tenant, self.name)
+
+    def without_payload(self) -> Schedule:
+        """Return it without the arguments and the webhook URL of its jobs."""
+        options = {name: value for name, value in self.options.items() if name != "webhook"}
+        return msgspec.structs.replace(self, arguments=None, options=options)
+
+
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """A schedule's whole row, in the order of its columns."""
+class ScheduleRecord:
+    """A schedule's whole row, in the order of its columns. Instants and durations are microseconds."""
 
     tenant: str
     """The tenant of its jobs."""
@@ -131,16 +181,54 @@ class Schedule:
         given: dict[str, Any] = {name: getattr(self, name) for name in FIELDS}
         return ScheduleSpec(tenant=self.tenant, name=self.name, **given)
 
+    @property
+    def shown(self) -> Schedule:
+        """Return the schedule as programs see it."""
+        options = decoded(self.options)
+        return Schedule(
+            tenant=self.tenant,
+            name=self.name,
+            state=self.state,
+            cron=self.expression,
+            every=seconds_of(self.every),
+            zone=self.zone,
+            task=self.task,
+            arguments=decoded(self.payload),
+            tick_argument=self.tick_argument,
+            queue=self.queue,
+            options=options if isinstance(options, dict) else {},
+            missed=self.missed,
+            max_missed=self.max_missed,
+            overlap=self.overlap,
+            jitter=seconds_of(self.jitter),
+            cooldown=seconds_of(self.cooldown),
+            next_tick=instant_of(self.next_tick),
+            last_tick=instant_of(self.last_tick),
+            fired=self.fired,
+            skipped=self.skipped,
+            last_job=self.last_job,
+            last_error=self.last_error,
+            origin=self.origin,
+            edited=self.edited,
+            version=self.version,
+            created_at=instant_of(self.created_at),
+            updated_at=instant_of(self.updated_at),
+        )
 
-@dataclass(frozen=True, slots=True)
-class ScheduledRun:
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """A tick that made a job."""
+
+    tick: Instant
+    job_id: str = msgspec.field(name="job")
+
+
+class ScheduledRun(Tick, frozen=True, kw_only=True):
     """A tick that made a job, and that job's state, which is None if the job was removed since."""
 
-    tick: int
-    job_id: str
     state: str | None
-    started_at: int | None
-    finished_at: int | None
+    started_at: Instant | None
+    finished_at: Instant | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +242,21 @@ class Firing:
     """The reason why it was disabled."""
 
 
-@dataclass(frozen=True, slots=True)
-class RanNow:
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run now."""
 
-    job_id: str | None
-    blocker: str | None = None
+    job_id: str | None = msgspec.field(name="job")
+    """The job that it made."""
+    blocker: str | None
     """The live job that the overlap policy refused to overlap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backfill:
-    """The result of a backfill: the ticks that made a job, and those that had one already."""
+class Backfill(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a backfill."""
 
-    made: tuple[int, ...]
-    existing: tuple[int, ...]
+    name: str
+    made: tuple[Instant, ...]
+    """The ticks that made a job, or would in a dry run."""
+    existing: tuple[Instant, ...]
+    """Those that had one already."""
+    dry_run: bool

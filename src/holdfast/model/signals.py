@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -55,33 +55,39 @@ class ReceivedSignal:
     taken_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A waitpoint that takes a signal, or a name that a suspended job waits for. Instants are microseconds.
-
-    A waitpoint's token is never listed.
-    """
+class Waitpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A waitpoint that takes a signal, or a name that a suspended job waits for. Its token is never listed."""
 
     id: str
     """Of a name: the job's id, a comma and the name."""
+    name: str
     job_id: str
     task: str
     queue: str
     tenant: str
-    name: str
     kid: str
     """The key of the waitpoint's token; "" for a name, which has none."""
-    schema: str | None
+    schema: Any
     """JSON schema of the payload, for a form."""
-    created_at: int
-    expires_at: int | None
-    """None if the wait has no timeout."""
-    refusals: int
-    refused_at: int | None
     awaited: bool
     """True if its job is suspended, perhaps on something else; False if the job has not reached it."""
-    arguments: str = ""
-    """The beginning of the arguments of its job, as they are stored."""
+    created_at: Instant
+    expires_at: Instant | None
+    """None if the wait has no timeout."""
+    refusals: int
+    refused_at: Instant | None
+
+
+class Pending(Waitpoint, frozen=True, kw_only=True):
+    """A waitpoint with the arguments of its job."""
+
+    arguments: str
+    """Their beginning, as they are stored."""
+
+    @property
+    def waitpoint(self) -> Waitpoint:
+        """Return it without the arguments, for callers who may not see payloads."""
+        return msgspec.convert(self, Waitpoint, from_attributes=True)
 
 
 def name_id(job_id: str, name: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -25,41 +26,62 @@ LATENCIES: Final = ("wait", "run", "total")
 """Durations: from due to started, from started to ended, from enqueued to ended."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     """The current state of a queue."""
 
     name: str
-    state: str = "active"
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """The number of jobs with each label; a label that is missing has none."""
-    estimated: frozenset[str] = frozenset()
+    state: str
+    counts: dict[str, int]
+    """The number of jobs with each label."""
+    estimated: tuple[str, ...]
     """The labels whose count is not exact: of live jobs there are at least as many."""
-    oldest_due_age: float | None = None
+    oldest_due_age: float | None
     """Seconds that the oldest job that could start now has waited; None if there is none."""
-    slots: int = 0
+    running: int
+    slots: int
     """Slots of the live workers that serve it."""
-    workers: int = 0
-    cooling: float = 0.0
+    workers: int
+    utilisation: float | None
+    """Running jobs per slot of the workers that serve the queue; None if none does."""
+    is_paused: bool = msgspec.field(name="paused")
+    cooling: float
     """Seconds until it resumes after it was throttled."""
-    capacity: int | None = None
+    capacity: int | None
     """Its concurrency limit in the cluster; None is no limit."""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *,
+        state: str = "active",
+        counts: Mapping[str, int] = MappingProxyType({}),
+        estimated: Iterable[str] = (),
+        oldest_due_age: float | None = None,
+        slots: int = 0,
+        workers: int = 0,
+        cooling: float = 0.0,
+        capacity: int | None = None,
+    ) -> QueueStats:
+        """Describe a queue by its facts. A label that is missing in `counts` has no jobs."""
+        running = counts.get("running", 0)
+        return cls(
+            name=name,
+            state=state,
+            counts={label: counts.get(label, 0) for label in LABELS},
+            estimated=tuple(sorted(estimated)),
+            oldest_due_age=oldest_due_age,
+            running=running,
+            slots=slots,
+            workers=workers,
+            utilisation=running / slots if slots else None,
+            is_paused=state in ("paused", "disabled"),
+            cooling=cooling,
+            capacity=capacity,
+        )
 
     def count(self, label: str) -> int:
         return self.counts.get(label, 0)
-
-    @property
-    def running(self) -> int:
-        return self.count("running")
-
-    @property
-    def is_paused(self) -> bool:
-        return self.state in ("paused", "disabled")
-
-    @property
-    def utilisation(self) -> float | None:
-        """Running jobs per slot of the workers that serve the queue; None if none does."""
-        return self.running / self.slots if self.slots else None
 
 
 class MetricPoint(msgspec.Struct, frozen=True):
@@ -205,7 +227,7 @@ class WorkerStats:
     oldest: tuple[str, ...]
     """The ids of the few that have run longest."""
     beat_age: float
-    """Seconds since its last sign of life."""
+    """Seconds since its last heartbeat."""
     vitals: Vitals | None
 
     @property

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from ..errors import InvalidCursor
 from .values import Instant
@@ -65,8 +68,8 @@ class Frame:
     attempt: int
     step: str | None
     """The durable step that emitted it, such as `draft#1`."""
-    at: int
-    """Microseconds since 1970, by the store's clock."""
+    at: Instant
+    """By the store's clock."""
     best_effort: bool = False
     generation: int = 0
     """The number of times that the job had been retried by an operator."""
@@ -76,6 +79,44 @@ class Frame:
     """The id that the job gave, if any, of something elsewhere, such as a request."""
     control: bool = False
     """Not output but about frames: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
+
+    @property
+    def encoded(self) -> EncodedFrame:
+        """Return the frame as JSON shows it."""
+        in_bytes = isinstance(self.data, bytes)
+        return EncodedFrame(
+            cursor=self.cursor,
+            seq=self.seq,
+            kind=self.kind,
+            at=self.at,
+            attempt=self.attempt,
+            generation=self.generation,
+            step=self.step,
+            best_effort=self.best_effort,
+            source=self.source,
+            correlation_id=self.correlation_id,
+            control=self.control,
+            data=msgspec.UNSET if in_bytes else self.data,
+            base64=base64.b64encode(self.data).decode() if in_bytes else msgspec.UNSET,
+        )
+
+
+class EncodedFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame in JSON: text and JSON are `data`, bytes are `base64`."""
+
+    cursor: str
+    seq: int
+    kind: str
+    at: Instant
+    attempt: int
+    generation: int
+    step: str | None
+    best_effort: bool
+    source: str | None
+    correlation_id: str | None
+    control: bool
+    data: Any = msgspec.UNSET
+    base64: str | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from .values import Instant, instant_of
+
 TASK: Final = "webhook.deliver"
 QUEUE: Final = "webhooks"
 BREAKER: Final = "webhook:"
@@ -24,15 +26,14 @@ _error: Final = msgspec.json.Decoder(dict[str, str]).decode
 _SAID: Final = re.compile(r"(?:(\d{3}) )?after (\d+) ms: ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """A URL that is notified of events. Instants are microseconds."""
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A URL that is notified of events."""
 
     id: str
     tenant: str
     """The only tenant whose events it gets; "" is the operators', which gets all."""
     url: str
-    """For an endpoint that jobs name, only the scheme and host."""
+    """Only the scheme and host for an endpoint that jobs name, and over HTTP for callers that may not operate."""
     events: tuple[str, ...] | None
     """Kinds, or their prefixes: "job.failed", "job", "flow"; None is all events of jobs."""
     tags: tuple[str, ...] | None
@@ -44,14 +45,23 @@ class Endpoint:
     reason: str | None
     """The reason why it is disabled: "gone" (it answered 410), "failing", or an operator's text."""
     concurrency: int
-    after: int
-    """The number of the last event before those that it gets."""
-    succeeded_at: int | None
+    succeeded_at: Instant | None
     """The approximate time of the last successful delivery."""
-    created_at: int
-    updated_at: int
-    secret: str = field(default="", repr=False)
-    """Only if it was just created or rotated."""
+    created_at: Instant
+    updated_at: Instant
+
+
+class NewEndpoint(Endpoint, frozen=True, kw_only=True):
+    """An endpoint with the secret that signs its messages, which is shown only when it is new."""
+
+    secret: str
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Leave the secret out of texts and logs."""
+        return [("id", self.id), ("url", self.url)]
+
+    def __repr__(self) -> str:
+        return f"NewEndpoint(id={self.id!r}, url={self.url!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +95,11 @@ class Health:
         return ended.count("succeeded") / len(ended) if ended else None
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """One attempt of a delivery."""
+class Try(msgspec.Struct, frozen=True, kw_only=True):
+    """A failed attempt of a delivery."""
 
     attempt: int
-    at: int
+    at: Instant
     status: int | None
     """None if no answer came."""
     ms: int | None
@@ -98,49 +107,72 @@ class Sending:
     """The response, shortened and without anything that looks like a secret."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """A message to an endpoint. It is a job: `id` finds it among them."""
 
     id: str
     endpoint: str
     message: str
     """Its id for the receiver, the same for each attempt."""
-    kind: str
+    event: str
+    """The kind of the event."""
     job: str | None
     """The job that it is about."""
-    at: int
+    at: Instant
     state: str
     attempts: int
-    next_at: int | None
+    next_at: Instant | None
     """The time of the next attempt, if it waits."""
-    finished_at: int | None
+    finished_at: Instant | None
     status: int | None
     """The last answer's."""
     ms: int | None
     error: str | None
-    tries: tuple[Sending, ...] = ()
-    """Failed attempts, the oldest first; only when a single delivery is read."""
 
 
-def endpoint_of(row: tuple[Any, ...], secret: str = "") -> Endpoint:
+class DeliveryWhole(Delivery, frozen=True, kw_only=True):
+    """A delivery with its failed attempts, the oldest first."""
+
+    tries: tuple[Try, ...]
+
+
+def endpoint_of(row: tuple[Any, ...]) -> Endpoint:
     """Make an endpoint from its columns."""
-    id, tenant, url, events, tags, called, state, reason, concurrency, after, succeeded, created, updated = row[:13]
-    return Endpoint(
-        id=id, tenant=tenant, url=url, events=_words(events), tags=_words(tags), called=bool(called), state=state,
-        reason=reason, concurrency=concurrency, after=after, succeeded_at=succeeded, created_at=created,
-        updated_at=updated, secret=secret,
-    )  # fmt: skip
+    return Endpoint(**_endpoint_facts(row))
 
 
-def delivery_of(row: tuple[Any, ...], tries: tuple[Sending, ...] = ()) -> Delivery:
+def new_endpoint_of(row: tuple[Any, ...]) -> NewEndpoint:
+    """Make an endpoint with its secret from its columns."""
+    return NewEndpoint(**_endpoint_facts(row), secret=row[13])
+
+
+def delivery_of(row: tuple[Any, ...]) -> Delivery:
     """Make a delivery from its columns and those of its job."""
+    return Delivery(**_delivery_facts(row))
+
+
+def whole_delivery_of(row: tuple[Any, ...], tries: tuple[Try, ...]) -> DeliveryWhole:
+    """Make a delivery with its failed attempts."""
+    return DeliveryWhole(**_delivery_facts(row), tries=tries)
+
+
+def _endpoint_facts(row: tuple[Any, ...]) -> dict[str, Any]:
+    id, tenant, url, events, tags, called, state, reason, concurrency, _, succeeded, created, updated = row[:13]
+    return {
+        "id": id, "tenant": tenant, "url": url, "events": _words(events), "tags": _words(tags), "called": bool(called),
+        "state": state, "reason": reason, "concurrency": concurrency, "succeeded_at": instant_of(succeeded),
+        "created_at": instant_of(created), "updated_at": instant_of(updated),
+    }  # fmt: skip
+
+
+def _delivery_facts(row: tuple[Any, ...]) -> dict[str, Any]:
     id, endpoint, message, kind, job, at, state, attempts, due, finished, result, error, _ = row
     status, ms, text = said_by(result, error)
-    return Delivery(
-        id=id, endpoint=endpoint, message=message, kind=kind, job=job, at=at, state=state, attempts=attempts,
-        next_at=due if state == "ready" else None, finished_at=finished, status=status, ms=ms, error=text, tries=tries,
-    )  # fmt: skip
+    return {
+        "id": id, "endpoint": endpoint, "message": message, "event": kind, "job": job, "at": instant_of(at),
+        "state": state, "attempts": attempts, "next_at": instant_of(due) if state == "ready" else None,
+        "finished_at": instant_of(finished), "status": status, "ms": ms, "error": text,
+    }  # fmt: skip
 
 
 def said_by(result: object, error: object) -> tuple[int | None, int | None, str | None]:

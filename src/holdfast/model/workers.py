@@ -62,7 +62,7 @@ class WorkerRecord:
 
     @property
     def shown_state(self) -> str:
-        """The state as it is shown: a worker whose lease has expired is "lost", whatever it last said of itself."""
+        """The state as it is shown: a worker whose lease has expired is "lost", whatever its row says."""
         return "lost" if self.is_expired else self.state
 
 

@@ -29,7 +29,7 @@ _R = ActionResult
 Kind: TypeAlias = Literal["flag", "priority", "queue", "name", "number", "duration", "delay", "instant"]
 """The kinds of parameters. Each surface has a type of its own for a kind."""
 Meaning: TypeAlias = Literal["done", "later", "refused"]
-"""How a result counts: as asked or so already; not yet, try again; not in this state."""
+"""The meaning of a result: as asked or so already; not yet, try again; not in this state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,13 @@ class JobAction:
 
     verb: Action
     about: str
-    """What it does: the help of the command, and the description of the HTTP operation."""
+    """Its description: the help of the command and of the HTTP operation."""
     label: str
     """The button."""
     past: str
     """The action in a job's history, and on the page after an action on many."""
     preview: str
-    """What happens to many jobs."""
+    """Its description for many jobs."""
     decide: Callable[[JobFacts, Order], ActionResult]
     """The result that it has for a job. SQL statements repeat this as their guards."""
     outcomes: Mapping[ActionResult, Outcome]
@@ -136,7 +136,7 @@ class JobAction:
     """The state of the job afterwards, for its history."""
     symbol: str = "retry"
     place: Literal["main", "button", "menu", "nowhere"] = "button"
-    """Where the job's page offers it."""
+    """Its place on the job's page."""
     in_bulk: bool = True
     """True if the list of jobs offers it."""
     confirm: Confirm | None = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..model.jobs import JobRecord, JobState
-from ..model.limits import Breaker
+from ..model.limits import BreakerRecord
 from ..model.outbox import PREFIX
 from ..model.routing import Grant, Route
 from ..model.workers import WorkerRecord
@@ -76,7 +76,7 @@ class Scene:
     now: int
     rates: frozenset[str] = frozenset()
     """The scopes that have a token bucket."""
-    breakers: Mapping[str, Breaker] = field(default_factory=dict)
+    breakers: Mapping[str, BreakerRecord] = field(default_factory=dict)
     upstreams: Sequence[Upstream] = ()
     """Some of the members that it waits for, or that did not end as it required."""
     rest: Rest | None = None
@@ -183,7 +183,7 @@ def _waiting(scene: Scene) -> list[Reason]:
         reasons.append(
             Reason("suspect", "its worker was lost twice, or it crashed its process; it is waiting to run in isolation")
         )
-    return reasons + _nobody(scene)
+    return reasons + _no_worker(scene)
 
 
 def _held_by_queue(name: str, queue: QueueStands) -> list[Reason]:
@@ -210,7 +210,7 @@ def _parked(scene: Scene) -> Reason:
     return Reason("limit", f"as many jobs are running as its limit allows ({kind} {name!r})")
 
 
-def _behind_breaker(name: str, breaker: Breaker | None) -> Reason:
+def _behind_breaker(name: str, breaker: BreakerRecord | None) -> Reason:
     if breaker is None:
         return Reason("breaker_unknown", f"there is no breaker {name!r}; create it with: holdfast breakers set {name}")
     if breaker.state == "open" and breaker.open_until is not None:
@@ -231,7 +231,7 @@ def _due_later(scene: Scene) -> Reason:
     return Reason("due_later", f"it is due in {wait} {cause}".rstrip())
 
 
-def _nobody(scene: Scene) -> list[Reason]:
+def _no_worker(scene: Scene) -> list[Reason]:
     reason = missing(scene.route, scene.job.task, scene.workers) or _not_loaded(scene)
     return [reason] if reason else []
 

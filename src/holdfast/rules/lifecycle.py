@@ -116,10 +116,6 @@ MOVES: Final[Mapping[tuple[JobState, Event], frozenset[JobState]]] = MappingProx
 )
 
 
-def is_legal(state: JobState, event: Event) -> bool:
-    return (state, event) in MOVES
-
-
 def event_of(outcome: Outcome) -> Event:
     """Return the event for a worker's outcome."""
     return _EVENT_OF[type(outcome)]

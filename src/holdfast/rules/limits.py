@@ -15,7 +15,7 @@ from ..errors import ConfigError, InvalidInput
 from ..model.jobs import Claimed
 from ..model.limits import (
     ActiveLimits,
-    Breaker,
+    BreakerRecord,
     JobLimits,
     breaker_it_follows,
     breaker_lane,
@@ -269,7 +269,7 @@ def answered(outcome: Outcome, state: str) -> bool | None:
             return None
 
 
-def after(breaker: Breaker, runs: Iterable[Ended]) -> Breaker:
+def after(breaker: BreakerRecord, runs: Iterable[Ended]) -> BreakerRecord:
     """Return the breaker after these runs have ended, in that order."""
     for run in runs:
         if breaker.open_until is None:
@@ -280,19 +280,19 @@ def after(breaker: Breaker, runs: Iterable[Ended]) -> Breaker:
     return breaker
 
 
-def opened(breaker: Breaker, open_for: int | None = None) -> Breaker:
+def opened(breaker: BreakerRecord, open_for: int | None = None) -> BreakerRecord:
     """Open a breaker, so that it lets nothing through for a while, by default for its usual time."""
     until = breaker.now + (breaker.open_for if open_for is None else open_for)
     openings = breaker.openings + 1
     return replace(breaker, opened_at=breaker.now, open_until=until, trial=None, trial_runs=False, openings=openings)
 
 
-def closed(breaker: Breaker) -> Breaker:
+def closed(breaker: BreakerRecord) -> BreakerRecord:
     """Close a breaker, so that it lets everything through, and forget its failures."""
     return replace(breaker, failures=0, opened_at=None, open_until=None, trial=None, trial_runs=False)
 
 
-def _closed(breaker: Breaker, run: Ended) -> Breaker:
+def _closed(breaker: BreakerRecord, run: Ended) -> BreakerRecord:
     if run.answered is None:
         return breaker
     if run.answered:
@@ -301,7 +301,7 @@ def _closed(breaker: Breaker, run: Ended) -> Breaker:
     return opened(counted) if counted.failures >= counted.threshold else counted
 
 
-def _tried(breaker: Breaker, run: Ended) -> Breaker:
+def _tried(breaker: BreakerRecord, run: Ended) -> BreakerRecord:
     if run.answered is None:
         # It proved nothing: the next job is the trial.
         return replace(breaker, trial=None, trial_runs=False)
@@ -326,12 +326,6 @@ def before_the_first_split(total: int, queue: str, workers: Sequence[WorkerRecor
     """Return a worker's share until the leader has split the total: rounded up, so that all is used, but never all."""
     eligible = sum(1 for worker in live(workers) if queue in worker.queues)
     return -(-total // max(1, eligible))
-
-
-def unserved(queues: Collection[str], workers: Sequence[WorkerRecord]) -> list[str]:
-    """Return the queues that have work and no worker."""
-    served = {queue for worker in live(workers) for queue in worker.queues}
-    return sorted(queue for queue in queues if queue not in served)
 
 
 def live(workers: Sequence[WorkerRecord]) -> list[WorkerRecord]:

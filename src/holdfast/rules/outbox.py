@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -84,9 +84,6 @@ def next_look(job: Claimed, now: int) -> int:
 
 
 R = TypeVar("R")
-
-Fates: TypeAlias = "list[tuple[R, Failure | None]]"
-"""Each row with its failure; None is success."""
 
 
 def isolate(

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..clock import SECOND
 from ..model.jobs import JobState
-from ..model.queues import QueueSettings
+from ..model.queues import QueueRecord
 
 DAY: Final = 86_400 * SECOND
 EVICTED: Final = (JobState.SUCCEEDED, JobState.SKIPPED, JobState.CANCELLED, JobState.EXPIRED, JobState.FAILED)
@@ -42,7 +42,7 @@ class Retention:
         return sorted({self.succeeded, self.unsuccessful, *self.queues.values()})
 
 
-def with_queues(base: Retention, queues: Sequence[QueueSettings]) -> Retention:
+def with_queues(base: Retention, queues: Sequence[QueueRecord]) -> Retention:
     """Return the defaults with the settings of the queues."""
     own: dict[tuple[str, str], int] = {}
     results: dict[str, int] = {}

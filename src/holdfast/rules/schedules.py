@@ -20,7 +20,7 @@ import msgspec
 from ..clock import SECOND
 from ..errors import InvalidInput
 from ..model.jobs import JobSpec
-from ..model.schedules import Missed, Schedule, Timing
+from ..model.schedules import Missed, ScheduleRecord, Timing
 from .cron import check_zone, parse_cron
 
 LATE: Final = 60 * SECOND
@@ -116,7 +116,7 @@ def webhook_of(options: str) -> str | None:
     return str(url)
 
 
-def job_of(schedule: Schedule, tick: int, now: int, job_id: str) -> JobSpec:
+def job_of(schedule: ScheduleRecord, tick: int, now: int, job_id: str) -> JobSpec:
     """Return the job for one tick. InvalidInput if the row is not what any version writes."""
     try:
         options: dict[str, Any] = json.loads(schedule.options)
@@ -135,7 +135,7 @@ def local_time(tick: int, zone: str) -> datetime:
     return (_EPOCH + timedelta(microseconds=tick)).astimezone(check_zone(zone))
 
 
-def _payload(schedule: Schedule, tick: int) -> str:
+def _payload(schedule: ScheduleRecord, tick: int) -> str:
     if schedule.tick_argument is None:
         return schedule.payload
     arguments = json.loads(schedule.payload)

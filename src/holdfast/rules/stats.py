@@ -175,11 +175,11 @@ def _queue(
     switch = around.switches.get(name) or Switch()
     serving = [worker for worker in live if name in worker.queues]
     age = None if found.oldest_due is None else max(0, around.now - found.oldest_due) / SECOND
-    return QueueStats(
-        name=name,
+    return QueueStats.of(
+        name,
         state=switch.state,
-        counts={label: jobs for label, jobs in found.labels.items() if jobs},
-        estimated=frozenset(found.estimated),
+        counts=found.labels,
+        estimated=found.estimated,
         oldest_due_age=age,
         slots=least(sum(worker.concurrency for worker in serving), switch.max_workers) or 0,
         workers=len(serving),

@@ -30,7 +30,7 @@ class _Common(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     attempts: int
     total_attempts: int
-    """With those from before it was retried by hand, when its attempts begin from zero."""
+    """With those from before a manual retry, which resets `attempts`."""
     max_attempts: int | None
     created_at: datetime
     created_by: str | None
@@ -96,7 +96,7 @@ class Job(_Common, frozen=True, kw_only=True):
     webhook: str | None
     """With the scope `payload` the whole URL, otherwise its origin."""
     updated_at: datetime
-    """When its row was last changed in a way that leaves a time: enqueued, claimed, retried, cancelled, ended."""
+    """The latest of the times it was enqueued, claimed, retried, cancelled or ended."""
     history: list[Attempt]
 
 
@@ -285,7 +285,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_keyed_result(job: JobRecord) -> KeyedResult:
-    """As a job stands, for a client of which nothing is known but that it has the key."""
+    """Return the state of a job for a client that has only its key."""
     if not job.state.is_terminal:
         return KeyedResult(status="pending")
     if job.state is JobState.SUCCEEDED:
@@ -302,7 +302,7 @@ def _shown(job: JobRecord) -> ShownError:
 
 
 def of_outcome(job: JobRecord, *, payload: bool = True) -> Outcome:
-    """As a job stands. Without `payload` its result and the traceback of its error are withheld."""
+    """Return the outcome so far. Without `payload` its result and the traceback of its error are withheld."""
     return Outcome(
         id=job.id,
         state=job.state,

@@ -1,4 +1,4 @@
-"""The store: what it is, what it can do, how it fares; and the settings in force. Passwords are not shown."""
+"""The store, its capabilities and its health, and the settings in force. Passwords are not shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..runtime.opening import redacted
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
-    """The store. `facts` are what the database says of itself, and depend on which it is."""
+    """The store. `facts` are what the database reports, which depends on its kind."""
 
     facts: dict[str, Any]
     capabilities: Capabilities

@@ -146,7 +146,7 @@ class InlineBuffer:
             data=decoded(draft.encoding, draft.data),
             attempt=self._info.attempt,
             step=draft.step or None,
-            at=SYSTEM_CLOCK.now(),
+            at=instant_of(SYSTEM_CLOCK.now()),
             best_effort=draft.best_effort,
             source=draft.source or None,
             correlation_id=draft.correlation_id or None,

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 from ..clock import SECOND, SYSTEM_CLOCK, Clock
 from ..errors import InvalidInput, NotInInventory
 from ..names import check_duration, check_name
+from ..storage.forms import CallForm, forwarded
 
 logger: Final = logging.getLogger("holdfast")
 
@@ -66,33 +67,26 @@ class Inventory:
         """True if the last fetch failed."""
         return self._is_degraded
 
-    def names(self) -> frozenset[str]:
+    @forwarded
+    async def names(self, call: CallForm) -> frozenset[str]:
         """Return the names; fetches them if the last answer is old."""
         if self._is_old():
-            self._refresh()
+            await call(self._refresh, self._arefresh)
         return self._known
 
-    async def anames(self) -> frozenset[str]:
-        if self._is_old():
-            await self._arefresh()
-        return self._known
+    anames = names.awaiting
 
-    def check(self, name: str) -> None:
+    @forwarded
+    async def check(self, call: CallForm, name: str) -> None:
         """Raise NotInInventory if the source does not have the name, even after a new fetch."""
-        fresh = self._is_old() and self._refresh()
+        fresh = self._is_old() and await call(self._refresh, self._arefresh)
         # Another caller's fetch may have started before the name existed: only our own is conclusive.
         while not self._accepts(name):
             if fresh:
                 raise self._unknown(name)
-            fresh = self._refresh()
+            fresh = await call(self._refresh, self._arefresh)
 
-    async def acheck(self, name: str) -> None:
-        """The async version of `check`."""
-        fresh = self._is_old() and await self._arefresh()
-        while not self._accepts(name):
-            if fresh:
-                raise self._unknown(name)
-            fresh = await self._arefresh()
+    acheck = check.awaiting
 
     def _accepts(self, name: str) -> bool:
         return self._is_degraded or name in self._known

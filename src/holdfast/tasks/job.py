@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from ..errors import JobCancelled, JobExpired, JobFailed, JobNotSucceeded, JobSkipped
 from ..model.actions import ActionResult
 from ..model.jobs import Ended, JobRecord, JobState
+from ..storage.forms import CallForm, forwarded
 from . import foreign_names
 from .foreign_names import find_attribute
 
@@ -66,75 +67,80 @@ class Job(Generic[R]):
         """Its state, read now. In async code use `(await job.astatus()).state`."""
         return self._jobs.get(self.id).state
 
-    def status(self) -> JobRecord:
+    @forwarded
+    async def status(self, call: CallForm) -> JobRecord:
         """Read everything that the store has about the job."""
-        return self._jobs.get(self.id)
+        return await call(self._jobs.get, self._jobs.aget, self.id)
 
-    async def astatus(self) -> JobRecord:
-        return await self._jobs.aget(self.id)
+    astatus = status.awaiting
 
-    def wait(self, timeout: float | None = None) -> JobState:
-        """Block until the job has ended, with any outcome. Raises ResultTimeout if it has not by then."""
-        return self._jobs.wait(self.id, timeout).state
+    @forwarded
+    async def wait(self, call: CallForm, timeout: float | None = None) -> JobState:
+        """Wait until the job has ended, with any outcome. Raises ResultTimeout if it has not by then."""
+        return (await call(self._jobs.wait, self._jobs.await_, self.id, timeout)).state
 
-    async def await_(self, timeout: float | None = None) -> JobState:
-        """The async version of `wait`."""
-        return (await self._jobs.await_(self.id, timeout)).state
+    await_ = wait.awaiting
 
-    def result(self, timeout: float | None = None) -> R:
+    @forwarded
+    async def result(self, call: CallForm, timeout: float | None = None) -> R:
         """Wait for the result. Raises JobFailed, JobCancelled or JobExpired if there is none."""
-        return self._result(self._jobs.wait(self.id, timeout))
+        return self._result(await call(self._jobs.wait, self._jobs.await_, self.id, timeout))
 
-    async def aresult(self, timeout: float | None = None) -> R:
-        """The async version of `result`."""
-        return self._result(await self._jobs.await_(self.id, timeout))
+    aresult = result.awaiting
 
-    def result_key(self) -> str:
+    @forwarded
+    async def result_key(self, call: CallForm) -> str:
         """Return an unguessable key for clients without a token: over HTTP it reads only this job's result."""
-        return self._jobs.result_key(self.id)
+        return await call(self._jobs.result_key, self._jobs.aresult_key, self.id)
 
-    async def aresult_key(self) -> str:
-        """The async version of `result_key`."""
-        return await self._jobs.aresult_key(self.id)
+    aresult_key = result_key.awaiting
 
     def __await__(self) -> Generator[Any, None, R]:
         """Wait for the result: `await job` is `await job.aresult()`."""
         return self.aresult().__await__()
 
-    def cancel(self, *, reason: str = "cancelled", force: bool = False, actor: str = "app") -> ActionResult:
+    @forwarded
+    async def cancel(
+        self, call: CallForm, *, reason: str = "cancelled", force: bool = False, actor: str = "app"
+    ) -> ActionResult:
         """Cancel it if it waits, ask it to stop if it runs, end it at once with `force`."""
-        return self._jobs.cancel(self.id, reason=reason, force=force, actor=actor)
+        return await call(self._jobs.cancel, self._jobs.acancel, self.id, reason=reason, force=force, actor=actor)
 
-    async def acancel(self, *, reason: str = "cancelled", force: bool = False, actor: str = "app") -> ActionResult:
-        return await self._jobs.acancel(self.id, reason=reason, force=force, actor=actor)
+    acancel = cancel.awaiting
 
-    def retry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
+    @forwarded
+    async def retry(self, call: CallForm, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
         """Run it again after it ended, as `app.jobs.retry` does. False if a live job holds its dedupe key."""
-        return self._jobs.retry(self.id, fresh=fresh, actor=actor, reason=reason)
+        return await call(self._jobs.retry, self._jobs.aretry, self.id, fresh=fresh, actor=actor, reason=reason)
 
-    async def aretry(self, *, fresh: bool = False, actor: str = "app", reason: str = "") -> bool:
-        return await self._jobs.aretry(self.id, fresh=fresh, actor=actor, reason=reason)
+    aretry = retry.awaiting
 
-    def explain(self) -> Explanation:
+    @forwarded
+    async def explain(self, call: CallForm) -> Explanation:
         """Explain why it is in its state, and what would change that."""
-        return self._jobs.explain(self.id)
+        return await call(self._jobs.explain, self._jobs.aexplain, self.id)
 
-    async def aexplain(self) -> Explanation:
-        return await self._jobs.aexplain(self.id)
+    aexplain = explain.awaiting
 
-    def signal(
-        self, name: str, payload: object = None, *, key: str | None = None, source: str = "", connection: Any = None
+    @forwarded
+    async def signal(
+        self,
+        call: CallForm,
+        name: str,
+        payload: object = None,
+        *,
+        key: str | None = None,
+        source: str = "",
+        connection: Any = None,
     ) -> Sent:
         """Send it a signal, as `app.signal` does. A second one with the same `key` is the same signal."""
-        sent: Sent = self._jobs._signals.send(self.id, name, payload, key=key, source=source, connection=connection)
+        signals = self._jobs._signals
+        sent: Sent = await call(
+            signals.send, signals.asend, self.id, name, payload, key=key, source=source, connection=connection
+        )
         return sent
 
-    async def asignal(
-        self, name: str, payload: object = None, *, key: str | None = None, source: str = "", connection: Any = None
-    ) -> Sent:
-        send = self._jobs._signals.asend
-        sent: Sent = await send(self.id, name, payload, key=key, source=source, connection=connection)
-        return sent
+    asignal = signal.awaiting
 
     def stream(
         self, *, after: str | None = None, timeout: Seconds | None = None, best_effort: bool = True

@@ -73,7 +73,7 @@ class TaskOptions:
     requires: frozenset[str] = frozenset()
     """Capabilities that a worker must have."""
     affinity: str | None = None
-    """What its jobs prefer to find loaded: a worker that has it runs them before others."""
+    """The name that its jobs prefer to find loaded: a worker that has it runs them before others."""
     version: str | None = None
     """Version of this code, such as "2.1": jobs may ask for a range of versions."""
     inventory: Inventory | None = None

@@ -26,7 +26,7 @@ class Message:
     id: str
     """The same for each attempt of its sender."""
     at: int
-    """When it was sent, in seconds since 1970."""
+    """The time it was sent, in seconds since 1970."""
     body: bytes
 
     @property

@@ -338,7 +338,7 @@ class Heartbeat:
         self._wall = (self._clock.now(), monotonic)
         drift = (self._wall[0] - wall) / SECOND - (monotonic - then)
         if abs(drift) > _CLOCK_STEP:
-            logger.warning("the clock stepped by %.1f s; nobody is rescued for one lease", drift)
+            logger.warning("the clock stepped by %.1f s; no job is rescued for one lease", drift)
             self._steady_since = monotonic
 
     def _spawn(self, pause: float) -> None:

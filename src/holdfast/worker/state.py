@@ -8,7 +8,7 @@ import msgspec
 
 from ..model.jobs import Claimed
 from ..model.limits import ActiveLimits
-from ..model.queues import QueueSettings
+from ..model.queues import QueueRecord
 from ..tasks.task import Task
 
 
@@ -42,9 +42,9 @@ class QueueDefaults:
     """
 
     def __init__(self) -> None:
-        self._by_queue: dict[str, QueueSettings] = {}
+        self._by_queue: dict[str, QueueRecord] = {}
 
-    def learn(self, queues: list[QueueSettings]) -> None:
+    def learn(self, queues: list[QueueRecord]) -> None:
         self._by_queue = {queue.name: queue for queue in queues if queue.retry or queue.timeout}
 
     def fill(self, job: Claimed, task: Task[Any, Any] | None) -> Claimed:

@@ -73,7 +73,7 @@ def require_calm(app: holdfast.App, workers: Crew) -> None:
     assert not [row for row in facts.of("attempt") if row.outcome == "lost"], workers.log.read_text()[-3000:]
     runs = Counter(line.job for line in facts.ledger if line.mark == "S")
     assert set(runs.values()) == {1}, workers.log.read_text()[-3000:]
-    ticks = [tick for tick, _ in app.schedules.ticks("minutely", 10_000)]
+    ticks = [one.tick for one in app.schedules.ticks("minutely", 10_000)]
     assert len(ticks) == len(set(ticks))
     made = sum(job.task == "minutely" for job in facts.jobs.values())
     assert made == len(ticks)

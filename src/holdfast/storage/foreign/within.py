@@ -30,7 +30,7 @@ class Host:
     clock: Clock | None
     announce: Callable[[Collection[str]], None]
     notify: bool = False
-    """Whether to wake other processes by NOTIFY inside the caller's transaction."""
+    """True to wake other processes by NOTIFY inside the caller's transaction."""
     run_on_sqlite: Callable[[sqlite3.Connection, Op[Any]], tuple[Any, set[str]]] | None = None
     """Runs an operation in a transaction that is open on a borrowed SQLite connection."""
     begin_on_sqlite: Callable[[sqlite3.Connection], None] | None = None

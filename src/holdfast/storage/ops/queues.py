@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from ...errors import Corruption
-from ...model.queues import QueueSettings, QueueState
+from ...model.queues import QueueRecord, QueueState
 from ..port import Row, Tx, Value
 from ..statements import sql
 from .audit import audit
@@ -15,7 +15,7 @@ from .events import hear_or_ignore
 
 async def change_queue(
     tx: Tx, name: str, changes: Mapping[str, Value], *, action: str, actor: str, reason: str = ""
-) -> QueueSettings:
+) -> QueueRecord:
     """Change some settings of a queue, and audit it. Other settings stay."""
     row = await tx.one(sql.lock_queue, name=name)
     assert row is not None
@@ -40,10 +40,10 @@ async def change_queue(
     return after
 
 
-async def get_queue(tx: Tx, name: str) -> QueueSettings:
+async def get_queue(tx: Tx, name: str) -> QueueRecord:
     """Return a queue's settings; the defaults where none were set."""
     row = await tx.one(sql.get_queue, name=name)
-    return _settings(row) if row else QueueSettings(name)
+    return _settings(row) if row else QueueRecord(name)
 
 
 async def tasks_of(tx: Tx, queue: str) -> list[str]:
@@ -56,14 +56,14 @@ async def notify(tx: Tx, queue: str) -> None:
     tx.notify(f"queue:{queue}")
 
 
-async def list_queues(tx: Tx) -> list[QueueSettings]:
+async def list_queues(tx: Tx) -> list[QueueRecord]:
     """List every queue that was ever given a setting."""
     return [_settings(row) for row in await tx.all(sql.list_queues)]
 
 
-def _settings(row: Row) -> QueueSettings:
+def _settings(row: Row) -> QueueRecord:
     name, state, *rest = row
     try:
-        return QueueSettings(name, QueueState(state), *rest)
+        return QueueRecord(name, QueueState(state), *rest)
     except ValueError as wrong:
         raise Corruption(f"queue {name!r} has a state that this version does not know: {state!r}") from wrong

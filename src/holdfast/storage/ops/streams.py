@@ -172,7 +172,7 @@ def _frame(row: Row) -> Frame:
     seq, live, best_effort, kind, encoding, data, step, generation, attempt, at, source, correlation_id = row
     return Frame(
         cursor=f"{seq}.{live}", seq=live if best_effort else seq, kind=kind, data=decoded(encoding, bytes(data)),
-        attempt=attempt, step=step or None, at=at, best_effort=bool(best_effort), generation=generation,
+        attempt=attempt, step=step or None, at=instant_of(at), best_effort=bool(best_effort), generation=generation,
         source=source or None, correlation_id=correlation_id or None, control=encoding == "control",
     )  # fmt: skip
 

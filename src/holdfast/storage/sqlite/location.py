@@ -151,7 +151,7 @@ def _check_filesystem(path: str) -> None:
             " use a local disk or Postgres (allow_unsafe_fs=True overrides this)"
         )
     if kind == "virtiofs":
-        _log.warning("%s is on virtiofs: SQLite is safe there only if nobody on the host opens the file", path)
+        _log.warning("%s is on virtiofs: SQLite is safe there only if no process on the host opens the file", path)
 
 
 def _check_file(path: str, status: os.stat_result) -> None:

@@ -356,7 +356,7 @@ class SqliteStore:
         if self._inherited:
             raise StorageUnavailable(
                 f"this process was forked while its parent used {self._settings.location.path} in a way that could"
-                " not be ended; close connections of app.connect() before a fork, or start processes afresh (spawn)",
+                " not be ended; close connections of app.connect() before a fork, or start new processes (spawn)",
                 backend="sqlite",
             )
 

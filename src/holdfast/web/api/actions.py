@@ -7,15 +7,14 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 
 from ...errors import NotFound
-from ...model.actions import Action
+from ...model.actions import Action, BulkReport
 from ...rules.actions import ACTIONS, JobAction, Kind, Parameter
-from ...shapes.bulk import Acted, BulkReport, of_report
-from ...shapes.jobs import of_job
+from ...shapes.jobs import Job, of_job
 from ..wire.call import Call
 from ..wire.operation import Group
 from .enqueue import MOST, STORABLE, Instant, Priority
 from .jobs import Wanted, filter_of
-from .types import Acting, Name, QueueName, ReasonQuery, Seconds
+from .types import Acting, Changed, Name, QueueName, ReasonQuery, Seconds
 
 group = Group("Actions", "Operator actions on jobs. `changed` is false if the job was already in that state.")
 
@@ -74,6 +73,13 @@ def _offer(record: JobAction) -> None:
     else:
         handler.__annotations__["body"] = _body(record)
         group.post(f"/jobs/{{job_id}}/{record.slug}", needs=record.scope)(handler)
+
+
+class Acted(Changed, frozen=True, kw_only=True):
+    """The result of an action on one job: `outcome` in a word, and the job as it is now; null where it is gone."""
+
+    outcome: str
+    job: Job | None
 
 
 async def _act(call: Call, job_id: str, record: JobAction, reason: str, **given: Any) -> Acted:
@@ -142,7 +148,7 @@ async def act_on_jobs(call: Call, body: Choice) -> BulkReport:
     The jobs are selected once; then each 500 of them are one transaction with its own audit record. With `dry_run`
     nothing is changed, and the counts are a preview.
     """
-    report = await call.client.jobs.abulk(
+    return await call.client.jobs.abulk(
         body.action,
         None if body.filter is None else filter_of(call, body.filter),
         ids=body.ids,
@@ -152,7 +158,6 @@ async def act_on_jobs(call: Call, body: Choice) -> BulkReport:
         reason=body.reason,
         **{name: getattr(body, name) for name in _EVERY},
     )
-    return of_report(report)
 
 
 act_on_jobs.__annotations__["body"] = ManyJobs

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from ...shapes.limits import Breaker, BreakerMoved, of_breaker
+from ...model.limits import Breaker
 from ..wire.call import Call
 from ..wire.operation import Group
 from .paging import Page, whole
@@ -33,16 +33,22 @@ class Trip(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     reason: Reason = ""
 
 
+class BreakerMoved(Changed, frozen=True, kw_only=True):
+    """A breaker after it was opened or closed by hand."""
+
+    breaker: Breaker
+
+
 @group.get("/breakers", needs="read")
 async def list_breakers(call: Call) -> Page[Breaker]:
     """List the circuit breakers with their state."""
-    return whole([of_breaker(one) for one in await call.whole(_WHAT).breakers.alist()])
+    return whole(await call.whole(_WHAT).breakers.alist())
 
 
 @group.get("/breakers/{scope}", needs="read")
 async def get_breaker(call: Call, scope: Name) -> Breaker:
     """Get a circuit breaker with its state."""
-    return of_breaker(await call.whole(_WHAT).breakers.aget(scope))
+    return await call.whole(_WHAT).breakers.aget(scope)
 
 
 @group.put("/breakers/{scope}", needs="operate")
@@ -50,7 +56,7 @@ async def set_breaker(call: Call, scope: Name, body: NewBreaker) -> Breaker:
     """Create or change a circuit breaker."""
     breakers = call.whole(_WHAT).breakers
     await breakers.aset(scope, failures=body.failures, open_for=body.open_for, actor=call.actor, reason=body.reason)
-    return of_breaker(await breakers.aget(scope))
+    return await breakers.aget(scope)
 
 
 @group.delete("/breakers/{scope}", needs="operate")
@@ -68,7 +74,7 @@ async def trip_breaker(call: Call, scope: Name, body: Trip) -> BreakerMoved:
     breakers = call.whole(_WHAT).breakers
     before = await breakers.aget(scope)
     after = await breakers.atrip(scope, body.open_for, actor=call.actor, reason=body.reason)
-    return BreakerMoved(changed=before.state != after.state, breaker=of_breaker(after))
+    return BreakerMoved(changed=before.state != after.state, breaker=after)
 
 
 @group.post("/breakers/{scope}/reset", needs="operate")
@@ -78,4 +84,4 @@ async def reset_breaker(call: Call, scope: Name, body: Acting) -> BreakerMoved:
     before = await breakers.aget(scope)
     after = await breakers.areset(scope, actor=call.actor, reason=body.reason)
     changed = (before.state, before.failures) != (after.state, after.failures)
-    return BreakerMoved(changed=changed, breaker=of_breaker(after))
+    return BreakerMoved(changed=changed, breaker=after)

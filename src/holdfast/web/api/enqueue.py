@@ -18,7 +18,6 @@ from ...names import MAX_ATTEMPTS, MAX_PRIORITY, MAX_TAGS, MIN_PRIORITY, TAG_BYT
 from ...rules.access import check_within
 from ...rules.retry import RetryPolicy
 from ...shapes.jobs import Accepted, AcceptedMany, KeyedResult, Outcome, of_keyed_result, of_outcome
-from ...shapes.streams import of_frame
 from ...tasks.job import Job
 from ...tasks.options import CallOptions
 from ...tasks.task import JobRequest, Task
@@ -259,7 +258,7 @@ async def _followed(call: Call, request: JobRequest[Any]) -> AsyncIterator[sse.S
     yield _said("accepted", await _accepted(job))
     if call.may("payload"):
         async for frame in call.client.astream(job.id):
-            yield _said("frame", of_frame(frame), frame.cursor)
+            yield _said("frame", frame.encoded, frame.cursor)
     await call.client.jobs.await_(job.id, None)
     yield _said("result", of_outcome(await call.client.jobs.aget(job.id), payload=call.may("payload")))
 

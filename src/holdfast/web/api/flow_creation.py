@@ -13,9 +13,8 @@ from ...errors import BeyondScope, FlowCycle, InvalidFlow, InvalidInput
 from ...flows.flow import Flow as FlowBuilder
 from ...flows.joins import After, all_of, any_of, quorum
 from ...flows.members import Member, Upstream
-from ...model.flows import Edge, Mode, Policy, Rest
+from ...model.flows import Edge, FlowInfo, Mode, Policy, Rest
 from ...rules.flows import MAX_MEMBERS, join_of
-from ...shapes.flows import Flow, FlowApplied, FlowMade, FlowMembersAdded, FlowStaged, of_flow
 from ...values.references import MISSING, Reference
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -104,6 +103,37 @@ class NewEdges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     revision: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
+class FlowMade(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow that was stored: the ids of its jobs by their names."""
+
+    id: str
+    name: str
+    members: dict[str, str]
+
+
+class FlowMembersAdded(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the jobs by their names, and the revision of the graph now."""
+
+    id: str
+    members: dict[str, str]
+    revision: int
+
+
+class FlowStaged(msgspec.Struct, frozen=True, kw_only=True):
+    """The revision of the graph after edges were planned."""
+
+    id: str
+    revision: int
+
+
+class FlowApplied(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of planned edges that count from now on."""
+
+    id: str
+    applied: int
+    changed: bool
+
+
 @group.post("/flows", needs="enqueue", status=201, bulk=True, confines=True)
 async def create_flow(call: Call, body: NewFlow) -> FlowMade:
     """Create a flow in one transaction.
@@ -120,18 +150,20 @@ async def create_flow(call: Call, body: NewFlow) -> FlowMade:
 
 
 @group.post("/flows/staged", needs="enqueue", status=201)
-async def begin_flow(call: Call, body: FlowBegin) -> Flow:
+async def begin_flow(call: Call, body: FlowBegin) -> FlowInfo:
     """Create an empty flow. No member runs before the flow is applied."""
-    return of_flow(await call.client.flows.abegin(body.name, tenant=_tenant(call, body.tenant)))
+    flow: FlowInfo = await call.client.flows.abegin(body.name, tenant=_tenant(call, body.tenant))
+    return flow
 
 
 @group.post("/flows/{flow_id}/members", needs="enqueue", status=201, bulk=True)
 async def add_members(call: Call, flow_id: Name, body: MoreMembers) -> FlowMembersAdded:
     """Add jobs to a flow that is created step by step."""
     flows = call.client.flows
-    record = (await flows.astatus(flow_id)).record
-    ids = await flows.aadd(record, {name: request_of(call, new) for name, new in body.members.items()})
-    return FlowMembersAdded(id=flow_id, members=ids, revision=(await flows.astatus(flow_id)).record.revision)
+    ids = await flows.aadd(
+        await flows.astatus(flow_id), {name: request_of(call, new) for name, new in body.members.items()}
+    )
+    return FlowMembersAdded(id=flow_id, members=ids, revision=(await flows.astatus(flow_id)).revision)
 
 
 @group.post("/flows/{flow_id}/edges", needs="enqueue", bulk=True)

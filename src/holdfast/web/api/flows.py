@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from ...errors import FlowNotSucceeded, NotFound, ResultTimeout
-from ...model.flows import CancelPolicy, FlowFilter, FlowState, Mode, Rest
-from ...shapes.flows import (
-    Flow,
-    FlowAgain,
-    FlowCancelled,
-    FlowDetail,
-    FlowJoin,
-    FlowResult,
+from ...model.flows import (
+    CancelPolicy,
+    FlowCancel,
+    FlowFilter,
+    FlowInfo,
     FlowShape,
-    of_flow,
-    of_flow_cancel,
-    of_flow_status,
-    of_graph,
-    of_join_change,
-)  # fmt: skip
+    FlowState,
+    FlowStatus,
+    JoinChange,
+    Mode,
+    Rest,
+)
 from ...values.codec import plain
 from ..wire.call import Call
 from ..wire.operation import Answered, Group
@@ -68,27 +65,45 @@ class MemberJoin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     reason: Reason = ""
 
 
+class FlowAgain(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs that run again; none where nothing had to."""
+
+    id: str
+    jobs: list[str]
+    changed: bool
+
+
+class FlowResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a flow. `failures` says why members did not succeed, by their names."""
+
+    id: str
+    state: FlowState
+    ended: bool
+    result: Any
+    failures: dict[str, str]
+
+
 @group.get("/flows", needs="read")
-async def list_flows(call: Call, query: FlowQuery) -> Page[Flow]:
+async def list_flows(call: Call, query: FlowQuery) -> Page[FlowInfo]:
     """List flows, newest first."""
     before = place_at(query.after)[0] if query.after else None
     wanted = FlowFilter(
         state=query.state, name=query.name, tenant=query.tenant, before=before, limit=query.limit
     )  # fmt: skip
-    return part([of_flow(one) for one in await call.client.flows.afind(wanted)], query.limit, lambda flow: (flow.id,))
+    return part(await call.client.flows.afind(wanted), query.limit, lambda flow: (flow.id,))
 
 
 @group.get("/flows/{flow_id}", needs="read")
-async def get_flow(call: Call, flow_id: Name, query: FlowWait) -> FlowDetail:
+async def get_flow(call: Call, flow_id: Name, query: FlowWait) -> FlowStatus:
     """Get a flow and its progress, immediately or after it has finished, waiting at most `wait` seconds."""
     await _wait(call, flow_id, query.wait)
-    return of_flow_status(await call.client.flows.astatus(flow_id))
+    return await call.client.flows.astatus(flow_id)
 
 
 @group.get("/flows/{flow_id}/graph", needs="read")
 async def get_flow_graph(call: Call, flow_id: Name) -> FlowShape:
     """Get the jobs of a flow with their states, and their dependencies."""
-    return of_graph(await call.client.flows.agraph(flow_id))
+    return (await call.client.flows.agraph(flow_id)).shown
 
 
 @group.get("/flows/{flow_id}/result", needs="payload", also=(202,))
@@ -98,7 +113,7 @@ async def get_flow_result(call: Call, flow_id: Name, query: FlowWait) -> Answere
     200 after it has finished; 202 with its state if it has not finished after `wait` seconds.
     """
     await _wait(call, flow_id, query.wait)
-    flow = (await call.client.flows.astatus(flow_id)).record
+    flow = await call.client.flows.astatus(flow_id)
     if flow.finished_at is None:
         return Answered(FlowResult(id=flow_id, state=flow.state, ended=False, result=None, failures={}), 202)
     try:
@@ -110,13 +125,13 @@ async def get_flow_result(call: Call, flow_id: Name, query: FlowWait) -> Answere
 
 
 @group.post("/flows/{flow_id}/cancel", needs="operate")
-async def cancel_flow(call: Call, flow_id: Name, body: FlowCancelling) -> FlowCancelled:
+async def cancel_flow(call: Call, flow_id: Name, body: FlowCancelling) -> FlowCancel:
     """Cancel the unfinished jobs of a flow, as far as the policy says.
 
     Repeating it returns the result of the first call.
     """
     why = body.reason or "cancelled"
-    return of_flow_cancel(flow_id, await call.client.flows.acancel(flow_id, body.policy, reason=why, actor=call.actor))
+    return await call.client.flows.acancel(flow_id, body.policy, reason=why, actor=call.actor)
 
 
 @group.post("/flows/{flow_id}/retry", needs="operate")
@@ -137,16 +152,15 @@ async def retry_member(call: Call, flow_id: Name, member: Name, body: MemberRetr
 
 
 @group.post("/flows/{flow_id}/members/{member}/join", needs="operate")
-async def set_member_join(call: Call, flow_id: Name, member: Name, body: MemberJoin) -> FlowJoin:
+async def set_member_join(call: Call, flow_id: Name, member: Name, body: MemberJoin) -> JoinChange:
     """Change the number of dependencies a waiting member needs.
 
     It starts if the new join is already met, and is skipped if it can no longer be met. 409 once the join has fired.
     """
-    done = await call.client.flows.aset_join(
+    return await call.client.flows.aset_join(
         await _job_of(call, flow_id, member), body.needs, needed=body.needed, rest=body.rest, actor=call.actor,
         reason=body.reason,
     )  # fmt: skip
-    return of_join_change(flow_id, done)
 
 
 async def _wait(call: Call, flow_id: str, seconds: float) -> None:

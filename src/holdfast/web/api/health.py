@@ -48,9 +48,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[Trouble]
     checked_at: Instant
     last_delivery: Instant | None = None
-    """When an outbox entry or a webhook was last delivered, if ever."""
+    """The time of the last delivery of an outbox entry or a webhook."""
     last_poll: Instant | None = None
-    """When an inventory last answered this process; of several, the one that answered longest ago."""
+    """The time at which an inventory last answered this process; of several, the one that answered longest ago."""
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from ...client.limits import LimitsView
-from ...shapes.limits import Limits, Most, RateSet, Total, of_limits
+from ...model.limits import LimitsView
 from ..wire.call import Call
 from ..wire.operation import Group
 from .types import Acting, Changed, Count, Name, QueueName, Reason, ReasonQuery
@@ -39,13 +38,34 @@ class NewTotal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     reason: Reason = ""
 
 
+class Most(msgspec.Struct, frozen=True, kw_only=True):
+    """The number that run at once from now on."""
+
+    most: int
+
+
+class RateSet(msgspec.Struct, frozen=True, kw_only=True):
+    """A rate as it was set."""
+
+    scope: str
+    capacity: float
+    per_second: float
+
+
+class Total(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of a queue's jobs that run at once over all workers; null is without a total."""
+
+    queue: str
+    total: int | None
+
+
 @group.get("/limits", needs="read")
-async def list_limits(call: Call) -> Limits:
+async def list_limits(call: Call) -> LimitsView:
     """List the limits with their use."""
     if call.identity.tenant:
         lanes = await call.app.scoped(call.identity.tenant).limits.alist()
-        return of_limits(LimitsView(lanes, [], {}, []))
-    return of_limits(await call.app.limits.ashow())
+        return LimitsView(lanes=lanes, rates=[], totals={}, breakers=[])
+    return await call.app.limits.ashow()
 
 
 @group.put("/limits/tasks/{task}", needs="operate")

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ...client.queues import QueueView
 from ...errors import InvalidInput
-from ...model.queues import QueueSettings as Record
+from ...model.queues import Queue, QueueBrief, QueueSettings, QueueState
 from ...model.routing import Stranded
-from ...model.stats import QueueStats
 from ...rules.retry import RetryPolicy
-from ...shapes.queues import (
-    Queue,
-    QueueBrief,
-    QueueMoved,
-    QueueSet,
-    of_queue,
-    of_queue_brief,
-    of_queue_settings,
-)
 from ..wire.call import Call
 from ..wire.operation import Group
 from .paging import Page, whole
-from .types import Acting, QueueName, Reason, Seconds
+from .types import Acting, Changed, QueueName, Reason, Seconds
 
 group = Group("Queues", "Queues and their settings.")
 
@@ -47,11 +36,24 @@ class QueueChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     reason: Reason = ""
 
 
+class QueueMoved(Changed, frozen=True, kw_only=True):
+    """A queue after it was opened or closed."""
+
+    name: str
+    state: QueueState
+
+
+class QueueSet(Changed, frozen=True, kw_only=True):
+    """A queue after its settings were changed."""
+
+    settings: QueueSettings
+
+
 @group.get("/queues", needs="read")
 async def list_queues(call: Call) -> Page[QueueBrief]:
     """List the queues that have jobs or settings, with their job counts by state."""
-    found: Sequence[QueueView | QueueStats] = await call.client.queues.alist()
-    return whole([of_queue_brief(one) for one in found])
+    found: list[QueueBrief] = await call.client.queues.alist()
+    return whole(found)
 
 
 @group.get("/stranded", needs="read")
@@ -67,8 +69,10 @@ async def get_queue(call: Call, queue: QueueName) -> Queue:
     An unknown name returns an empty queue with default settings: queues exist by being used.
     """
     if call.identity.tenant:
-        return of_queue(await call.app.scoped(call.identity.tenant).queues.aget(queue), None)
-    return of_queue(await call.app.stats.aqueue(queue), await call.app.queues.aget(queue))
+        stats = await call.app.scoped(call.identity.tenant).queues.aget(queue)
+        return Queue(name=stats.name, state=stats.state, settings=None, stats=stats)
+    stats, settings = await call.app.stats.aqueue(queue), await call.app.queues.aget(queue)
+    return Queue(name=stats.name, state=settings.state, settings=settings, stats=stats)
 
 
 @group.get("/queues/{queue}/tasks", needs="read")
@@ -115,10 +119,10 @@ async def set_queue(call: Call, queue: QueueName, body: QueueChanges) -> QueueSe
         raise InvalidInput("nothing to set; give at least one setting")
     before = await queues.aget(queue)
     after = await queues.aset(queue, actor=call.actor, reason=reason, **changes)
-    return QueueSet(changed=before != after, settings=of_queue_settings(after))
+    return QueueSet(changed=before != after, settings=after)
 
 
-async def _moved(call: Call, queue: str, body: Acting, move: Callable[..., Awaitable[Record]]) -> QueueMoved:
+async def _moved(call: Call, queue: str, body: Acting, move: Callable[..., Awaitable[QueueSettings]]) -> QueueMoved:
     before = await call.app.queues.aget(queue)
     after = await move(queue, actor=call.actor, reason=body.reason)
     return QueueMoved(changed=before.state != after.state, name=after.name, state=after.state)

@@ -9,16 +9,9 @@ import msgspec
 
 from ...errors import InvalidInput
 from ...model.artifacts import Artifact
-from ...model.remote import MOST_FRAMES, FrameDraft
+from ...model.remote import MOST_FRAMES, FrameDraft, Waited
 from ...model.signals import MAX_SIGNALS, MAX_WAITPOINTS, Distinct, OnTimeout, Opened
 from ...model.steps import StepInfo
-from ...shapes.remote import (  # fmt: skip
-    RunSpent,
-    RunWaited,
-    StreamEnd,
-    SummaryVersion,
-    of_waited,
-)
 from ..wire.call import Call
 from .paging import Page, whole
 from .types import Name, Seconds
@@ -131,6 +124,25 @@ class Suspending(OfRun, frozen=True, forbid_unknown_fields=True, kw_only=True):
     step_name: Name | None = None
 
 
+class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of the job's stream."""
+
+    cursor: str
+
+
+class SummaryVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """The version of the job's summary now."""
+
+    version: int
+
+
+class RunSpent(msgspec.Struct, frozen=True, kw_only=True):
+    """The budget that was charged; `again` is true if it was charged before under the same key."""
+
+    budget: str
+    again: bool
+
+
 @group.post("/work/emit", needs="work", bulk=True)
 async def emit_frames(call: Call, body: Emitting) -> StreamEnd:
     """Append frames to the job's stream."""
@@ -199,7 +211,7 @@ async def open_waitpoint(call: Call, body: NewWaitpoint) -> Opened:
 
 
 @group.post("/work/suspend", needs="work")
-async def suspend_run(call: Call, body: Suspending) -> RunWaited:
+async def suspend_run(call: Call, body: Suspending) -> Waited:
     """Wait for signals.
 
     If they have already arrived, the run continues with them. Otherwise the worker no longer holds the job: after the
@@ -207,7 +219,7 @@ async def suspend_run(call: Call, body: Suspending) -> RunWaited:
     """
     names = [*([] if body.name is None else [body.name]), *body.names]
     how = {key: value for key, value in msgspec.structs.asdict(body).items() if key not in ("handle", "name", "names")}
-    return of_waited(await leases_of(call).asuspend(body.handle, *names, **how))
+    return await leases_of(call).asuspend(body.handle, *names, **how)
 
 
 def _frame(new: NewFrame) -> FrameDraft:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from ...client.schedules import StoredSchedules
-from ...model.schedules import Missed, Overlap
-from ...model.schedules import Schedule as Record
+from ...model.schedules import Backfill, Missed, Overlap, Ran, Schedule, Tick
 from ...model.values import Instant
-from ...shapes.schedules import (
-    Backfill,
-    NextRuns,
-    Ran,
-    Schedule,
-    ScheduleMoved,
-    Tick,
-    of_backfill,
-    of_run,
-    of_runs,
-    of_schedule,
-    of_tick,
-)
 from ..wire.call import Call
 from ..wire.operation import Group
 from .budgets import TenantAndReason, TenantListing, TenantQuery
@@ -72,6 +60,18 @@ class BackfillWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     reason: Reason = ""
 
 
+class ScheduleMoved(Changed, frozen=True, kw_only=True):
+    """A schedule after it was paused, resumed or edited."""
+
+    schedule: Schedule
+
+
+class NextRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """The next ticks, in UTC."""
+
+    next: list[Instant]
+
+
 class TickQuery(TenantQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The tenant, and the maximum number, newest first."""
 
@@ -100,9 +100,7 @@ async def list_schedules(call: Call, query: TenantListing) -> Page[Schedule]:
     if query.after is not None:
         last = place_at(query.after, 2)
         found = [one for one in found if one.key > last]
-    payload = call.may("payload")
-    shown = [of_schedule(one, payload=payload) for one in found[: query.limit]]
-    return part(shown, query.limit, lambda one: (one.tenant, one.name))
+    return part([_shown(call, one) for one in found[: query.limit]], query.limit, lambda one: (one.tenant, one.name))
 
 
 @group.post("/schedules", needs="operate", status=201, small=False)
@@ -116,13 +114,13 @@ async def create_schedule(call: Call, query: TenantQuery, body: NewSchedule) -> 
     made = await _schedules(call, query.tenant).acreate(
         body.name, task, kwargs=body.arguments, actor=call.actor, reason=body.reason, **wanted
     )
-    return of_schedule(made, payload=call.may("payload"))
+    return _shown(call, made)
 
 
 @group.get("/schedules/{name}", needs="read")
 async def get_schedule(call: Call, name: Name, query: TenantQuery) -> Schedule:
     """Get a schedule."""
-    return of_schedule(await _schedules(call, query.tenant).aget(name), payload=call.may("payload"))
+    return _shown(call, await _schedules(call, query.tenant).aget(name))
 
 
 @group.patch("/schedules/{name}", needs="operate", small=False)
@@ -164,34 +162,33 @@ async def resume_schedule(call: Call, name: Name, query: TenantQuery, body: Acti
 @group.post("/schedules/{name}/run", needs="operate")
 async def run_schedule(call: Call, name: Name, query: TenantQuery, body: Acting) -> Ran:
     """Enqueue a job now, under the overlap policy. The schedule itself is unchanged."""
-    return of_run(await _schedules(call, query.tenant).arun_now(name, actor=call.actor, reason=body.reason))
+    return await _schedules(call, query.tenant).arun_now(name, actor=call.actor, reason=body.reason)
 
 
 @group.post("/schedules/{name}/backfill", needs="operate")
 async def backfill_schedule(call: Call, name: Name, query: TenantQuery, body: BackfillWanted) -> Backfill:
     """Backfill: enqueue the missing jobs of past runs, at most 1,000 per call, ignoring the overlap policy."""
-    done = await _schedules(call, query.tenant).abackfill(
+    return await _schedules(call, query.tenant).abackfill(
         name, body.start, body.end, dry_run=body.dry_run, actor=call.actor, reason=body.reason
     )
-    return of_backfill(name, done, dry_run=body.dry_run)
 
 
 @group.get("/schedules/{name}/ticks", needs="read")
 async def list_ticks(call: Call, name: Name, query: TickQuery) -> Page[Tick]:
     """List the latest runs, each with its job."""
-    return whole([of_tick(one) for one in await _schedules(call, query.tenant).aticks(name, query.limit)])
+    return whole(await _schedules(call, query.tenant).aticks(name, query.limit))
 
 
 @group.get("/schedules/{name}/next", needs="read")
 async def next_runs(call: Call, name: Name, query: NextQuery) -> NextRuns:
     """List the next runs; none while it is paused or broken."""
-    return of_runs(await _schedules(call, query.tenant).anext_runs(name, query.count))
+    return _next_runs(await _schedules(call, query.tenant).anext_runs(name, query.count))
 
 
 @group.get("/cron/preview", needs="read")
 async def preview_cron(call: Call, query: PreviewQuery) -> NextRuns:
     """List the next runs of an expression."""
-    return of_runs(call.app.schedules.preview(query.cron, zone=query.zone, after=query.after, count=query.count))
+    return _next_runs(call.app.schedules.preview(query.cron, zone=query.zone, after=query.after, count=query.count))
 
 
 def _schedules(call: Call, tenant: str | None) -> StoredSchedules:
@@ -204,6 +201,20 @@ def _given(body: ScheduleEdit, *, without: tuple[str, ...]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and name not in without}
 
 
-def _moved(call: Call, before: Record, after: Record) -> ScheduleMoved:
-    changed = before.spec != after.spec or before.state != after.state
-    return ScheduleMoved(changed=changed, schedule=of_schedule(after, payload=call.may("payload")))
+_DEFINITION: Final = (
+    "state", "cron", "every", "zone", "task", "arguments", "tick_argument", "queue", "options", "missed", "max_missed",
+    "overlap", "jitter", "cooldown",
+)  # fmt: skip
+
+
+def _moved(call: Call, before: Schedule, after: Schedule) -> ScheduleMoved:
+    changed = any(getattr(before, name) != getattr(after, name) for name in _DEFINITION)
+    return ScheduleMoved(changed=changed, schedule=_shown(call, after))
+
+
+def _shown(call: Call, schedule: Schedule) -> Schedule:
+    return schedule if call.may("payload") else schedule.without_payload()
+
+
+def _next_runs(runs: Sequence[datetime]) -> NextRuns:
+    return NextRuns(next=[at.astimezone(UTC) for at in runs])

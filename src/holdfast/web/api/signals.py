@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ...errors import InvalidToken
-from ...model.signals import ReceivedSignal, Sent
+from ...model.signals import ReceivedSignal, Sent, Waitpoint
 from ...rules.signals import LONGEST
-from ...shapes.signals import Resumed, Waitpoint, of_pending
 from ..guard.throttle import Throttle, caller_of
 from ..wire.call import Call
 from ..wire.failures import Refused
@@ -88,6 +87,13 @@ async def send_by_token(call: Call, body: TokenSignal) -> Sent:
         raise InvalidToken from None
 
 
+class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+    """The job resumes."""
+
+    job_id: str
+    resumed: bool
+
+
 @group.get("/waitpoints", needs="read")
 async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
     """List open waitpoints without their tokens, and signals that suspended jobs wait for, oldest first.
@@ -96,7 +102,7 @@ async def list_waitpoints(call: Call, query: WaitpointQuery) -> Page[Waitpoint]:
     """
     after = place_at(query.after)[0] if query.after else ""
     found = await call.client.signals.apending(query.job, tenant=query.tenant, after=after, limit=query.limit)
-    return part([of_pending(one) for one in found], query.limit, lambda one: (one.id,))
+    return part([one.waitpoint for one in found], query.limit, lambda one: (one.id,))
 
 
 @group.get("/jobs/{job_id}/signals", needs="read")

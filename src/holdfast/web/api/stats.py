@@ -6,9 +6,17 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ...model.stats import HealthMinute, LimitStats, MetricPoint, OperationStats, TaskStats, Throughput, WorkerStats
+from ...model.stats import (
+    HealthMinute,
+    LimitStats,
+    MetricPoint,
+    OperationStats,
+    QueueStats,
+    TaskStats,
+    Throughput,
+    WorkerStats,
+)
 from ...model.values import Instant
-from ...shapes.queues import QueueStats, of_queue_stats
 from ..wire.call import Call
 from ..wire.operation import Group
 from .paging import Page, whole
@@ -62,8 +70,8 @@ class HealthQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 async def queue_stats(call: Call) -> Page[QueueStats]:
     """Get current figures of every queue: jobs by label, the oldest due job, busy slots."""
     if call.identity.tenant:
-        return whole([of_queue_stats(one) for one in await call.app.scoped(call.identity.tenant).queues.alist()])
-    return whole([of_queue_stats(one) for one in await call.app.stats.aqueues()])
+        return whole(await call.app.scoped(call.identity.tenant).queues.astats())
+    return whole(await call.app.stats.aqueues())
 
 
 @group.get("/stats/throughput", needs="read")

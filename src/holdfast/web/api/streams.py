@@ -8,8 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from starlette.responses import Response
 
-from ...model.streams import Progress, Summary
-from ...shapes.streams import Frames, of_frame, of_frames
+from ...model.streams import EncodedFrame, Progress, Summary
 from ..wire.call import Call
 from ..wire.operation import Group
 from ..wire.sse import Said, last_id, stream, wants_stream
@@ -31,6 +30,14 @@ class StreamQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     best_effort: bool = True
 
 
+class Frames(msgspec.Struct, frozen=True, kw_only=True):
+    """Some frames in their order. `next` is where to read on; `closed` says that nothing comes after these."""
+
+    items: list[EncodedFrame]
+    next: str
+    closed: bool
+
+
 @group.get(
     "/jobs/{job_id}/stream",
     needs="payload",
@@ -49,7 +56,7 @@ async def read_stream(call: Call, job_id: Name, query: StreamQuery) -> Frames | 
         page = await streams.aread(
             job_id, after=query.after, until=query.until, limit=query.limit, best_effort=query.best_effort
         )
-        return of_frames(page)
+        return Frames(items=[frame.encoded for frame in page.frames], next=page.cursor, closed=page.closed)
     after = last_id(call.request) or query.after
     # A missing job or cursor is reported before the stream begins.
     ahead = await streams.aread(job_id, after=after, limit=1, best_effort=query.best_effort)
@@ -76,6 +83,6 @@ async def _told(call: Call, job_id: str, after: str | None, *, best_effort: bool
     frames = call.client.streams.afollow(job_id, after=after, best_effort=best_effort, at_once=_AT_ONCE)
     async for frame in frames:
         cursor = frame.cursor
-        yield Said(msgspec.json.encode(of_frame(frame)).decode(), event="frame", id=cursor)
+        yield Said(msgspec.json.encode(frame.encoded).decode(), event="frame", id=cursor)
     job = await call.client.jobs.aget(job_id, whole=False)
     yield Said(msgspec.json.encode({"state": job.state, "cursor": cursor}).decode(), event="end")

@@ -6,8 +6,6 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from ...shapes.bulk import Changed as Changed
-
 _VISIBLE: Final = r"^[^\x00-\x1f\x7f]+$"
 _TEXT: Final = r"^[^\x00]*$"
 LONGEST: Final = 10 * 365 * 86_400.0
@@ -24,6 +22,12 @@ Cursor: TypeAlias = Annotated[
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 PageSize: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_000)]
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an action; `changed` is false where nothing had to change."""
+
+    changed: bool
 
 
 ResultKey: TypeAlias = Annotated[

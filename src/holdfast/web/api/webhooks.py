@@ -7,16 +7,8 @@ from typing import Annotated
 import msgspec
 
 from ...model.values import Instant
-from ...shapes.webhooks import (
-    Delivery,
-    DeliveryWhole,
-    Endpoint,
-    NewEndpoint,
-    of_delivery,
-    of_delivery_whole,
-    of_endpoint,
-    of_new_endpoint,
-)
+from ...model.webhooks import Delivery, DeliveryWhole, Endpoint, NewEndpoint
+from ...rules.webhooks import origin_of
 from ..wire.call import Call
 from ..wire.operation import Group
 from .paging import Page, part, place_at
@@ -71,8 +63,7 @@ async def list_webhooks(call: Call, query: Listing) -> Page[Endpoint]:
     """List the endpoints, without their secrets."""
     after = None if query.after is None else place_at(query.after)[0]
     found = await call.client.webhooks.alist(after=after, limit=query.limit)
-    shown = call.may("operate")
-    return part([of_endpoint(one, whole=shown) for one in found], query.limit, lambda one: (one.id,))
+    return part([_shown(call, one) for one in found], query.limit, lambda one: (one.id,))
 
 
 @group.post("/webhooks", needs="admin", status=201)
@@ -81,7 +72,7 @@ async def add_webhook(call: Call, body: NewWebhook) -> NewEndpoint:
 
     The response contains its signing secret, once.
     """
-    endpoint = await call.client.webhooks.aadd(
+    return await call.client.webhooks.aadd(
         body.url,
         events=body.events,
         tags=body.tags,
@@ -90,13 +81,12 @@ async def add_webhook(call: Call, body: NewWebhook) -> NewEndpoint:
         actor=call.actor,
         reason=body.reason,
     )
-    return of_new_endpoint(endpoint)
 
 
 @group.get("/webhooks/{endpoint}", needs="read")
 async def get_webhook(call: Call, endpoint: Name) -> Endpoint:
     """Get an endpoint, without its secret."""
-    return of_endpoint(await call.client.webhooks.aget(endpoint), whole=call.may("operate"))
+    return _shown(call, await call.client.webhooks.aget(endpoint))
 
 
 @group.delete("/webhooks/{endpoint}", needs="operate")
@@ -113,7 +103,7 @@ async def rotate_webhook(call: Call, endpoint: Name, body: Rotation) -> NewEndpo
     The response contains the new secret, once.
     """
     webhooks = call.client.webhooks
-    return of_new_endpoint(await webhooks.arotate(endpoint, overlap=body.overlap, actor=call.actor, reason=body.reason))
+    return await webhooks.arotate(endpoint, overlap=body.overlap, actor=call.actor, reason=body.reason)
 
 
 @group.post("/webhooks/{endpoint}/disable", needs="operate")
@@ -131,7 +121,7 @@ async def enable_webhook(call: Call, endpoint: Name, body: Acting) -> Changed:
 @group.post("/webhooks/{endpoint}/test", needs="operate", status=202)
 async def test_webhook(call: Call, endpoint: Name, body: Acting) -> Delivery:
     """Send a test message."""
-    return of_delivery(await call.client.webhooks.atest(endpoint, actor=call.actor, reason=body.reason))
+    return await call.client.webhooks.atest(endpoint, actor=call.actor, reason=body.reason)
 
 
 @group.get("/webhooks/{endpoint}/deliveries", needs="read")
@@ -139,7 +129,7 @@ async def list_deliveries(call: Call, endpoint: Name, query: Listing) -> Page[De
     """List the deliveries to an endpoint, newest first."""
     before = None if query.after is None else place_at(query.after)[0]
     found = await call.client.webhooks.alog(endpoint, before=before, limit=query.limit)
-    return part([of_delivery(one) for one in found], query.limit, lambda one: (one.id,))
+    return part(found, query.limit, lambda one: (one.id,))
 
 
 @group.post("/webhooks/{endpoint}/recover", needs="operate")
@@ -154,10 +144,15 @@ async def recover_webhook(call: Call, endpoint: Name, body: Recovery) -> Recover
 @group.get("/deliveries/{delivery}", needs="read")
 async def get_delivery(call: Call, delivery: Name) -> DeliveryWhole:
     """Get a delivery, with its failed attempts."""
-    return of_delivery_whole(await call.client.webhooks.adelivery(delivery))
+    return await call.client.webhooks.adelivery(delivery)
 
 
 @group.post("/deliveries/{delivery}/retry", needs="operate")
 async def retry_delivery(call: Call, delivery: Name, body: Acting) -> Changed:
     """Send a message again with its original id, or now if it is scheduled. Unchanged while it is being sent."""
     return Changed(changed=await call.client.webhooks.aretry(delivery, actor=call.actor, reason=body.reason))
+
+
+def _shown(call: Call, endpoint: Endpoint) -> Endpoint:
+    """Leave the path, which may have a secret in it, to callers who may operate."""
+    return endpoint if call.may("operate") else msgspec.structs.replace(endpoint, url=origin_of(endpoint.url))

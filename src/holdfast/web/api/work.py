@@ -7,18 +7,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from ...client.remote import Leases
-from ...model.remote import LONGEST_WAIT, MOST_CLAIMED, AnyEnding, Caller
-from ...shapes.remote import (  # fmt: skip
-    Beat,
-    Claimed,
-    HandedBack,
-    RunEnded,
-    WorkerRegistered,
-    of_beaten,
-    of_finished,
-    of_leased,
-    of_registered,
-)
+from ...model.remote import LONGEST_WAIT, MOST_CLAIMED, AnyEnding, Beaten, Caller, Finished, LeasedJob, Registered
 from ..wire.call import Call
 from ..wire.operation import Group
 from .types import Name, QueueName
@@ -81,36 +70,49 @@ class Leaving(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     worker: Name
 
 
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that may start now; none if none came in time."""
+
+    jobs: list[LeasedJob]
+
+
+class HandedBack(msgspec.Struct, frozen=True, kw_only=True):
+    """The number of jobs that a worker still held when it left."""
+
+    worker: str
+    released: int
+
+
 @group.post("/work/register", needs="work", status=201)
-async def register_worker(call: Call, body: Registering) -> WorkerRegistered:
+async def register_worker(call: Call, body: Registering) -> Registered:
     """Register a worker."""
-    return of_registered(await leases_of(call).aregister(**msgspec.structs.asdict(body)))
+    return await leases_of(call).aregister(**msgspec.structs.asdict(body))
 
 
 @group.post("/work/beat", needs="work", bulk=True)
-async def beat(call: Call, body: Beating) -> Beat:
+async def beat(call: Call, body: Beating) -> Beaten:
     """Renew a worker's lease.
 
     The worker should stop runs that are `cancelled` or `lost`. 409 `lease_lost` if the worker itself was marked lost:
     it stops all its runs and registers again.
     """
-    return of_beaten(await leases_of(call).abeat(body.worker, body.handles))
+    return await leases_of(call).abeat(body.worker, body.handles)
 
 
 @group.post("/work/claim", needs="work")
 async def claim_jobs(call: Call, body: Claiming) -> Claimed:
     """Claim jobs, as far as the worker has free slots and limits allow. Also renews the lease."""
     jobs = await leases_of(call).aclaim(body.worker, body.limit, wait=body.wait, claim_id=body.claim_id)
-    return Claimed(jobs=[of_leased(job) for job in jobs])
+    return Claimed(jobs=jobs)
 
 
 @group.post("/work/finish", needs="work")
-async def finish_run(call: Call, body: Finishing) -> RunEnded:
+async def finish_run(call: Call, body: Finishing) -> Finished:
     """Report the outcome of a run.
 
     Repeated after a lost response, it returns `again`. 409 `lease_lost` if the run no longer holds the job.
     """
-    return of_finished(await leases_of(call).afinish(body.handle, body.end))
+    return await leases_of(call).afinish(body.handle, body.end)
 
 
 @group.post("/work/deregister", needs="work")

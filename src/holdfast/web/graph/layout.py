@@ -20,7 +20,7 @@ GAP_BETWEEN: Final = 14.0
 _POINT: Final = 6.0
 """The height that a bend of an edge takes in its layer."""
 _MOST_BENDS: Final = 2_000
-"""Above this number, edges are drawn straight: a drawing with so many is unreadable anyway."""
+"""Above this number, edges are drawn straight: such a drawing is unreadable anyway."""
 _SWEEPS: Final = 6
 
 Point: TypeAlias = "tuple[float, float]"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from ...errors import InvalidInput
-from ...model.values import decoded
 
 Kind: TypeAlias = Literal["boolean", "choice", "integer", "number", "string", "object", "json"]
 _MOST_FIELDS: Final = 30
@@ -39,10 +38,9 @@ class Field:
     fields: tuple[Field, ...] = field(default=())
 
 
-def form_of(schema: str | None) -> Field:
+def form_of(schema: Any) -> Field:
     """Return the form for a schema."""
-    root = decoded(schema)
-    return _field(root, root, 0) if isinstance(root, dict) else Field("json")
+    return _field(schema, schema, 0) if isinstance(schema, dict) else Field("json")
 
 
 def payload_of(form: Field, values: Sequence[str], raw: str) -> Any:

@@ -139,12 +139,12 @@ def of_budgets(budgets: Iterable[Budget]) -> Iterator[Alert]:
     for one in budgets:
         if one.is_exhausted:
             waits = f"{one.blocked:,} {'job is' if one.blocked == 1 else 'jobs are'} waiting. "
-            anew = "Raise it, or wait for the reset." if one.next_reset else "Raise or reset it."
+            remedy = "Raise it, or wait for the reset." if one.next_reset else "Raise or reset it."
             yield Alert(
                 key=f"budget-{one.tenant}-{one.name}",
                 tone="bad" if one.blocked else "warn",
                 title=f"Budget {one.name} is exhausted" + (f" ({one.tenant})" if one.tenant else ""),
-                advice=(waits if one.blocked else "") + anew,
+                advice=(waits if one.blocked else "") + remedy,
                 path="/limits#budgets",
                 go="Budgets",
                 at=one.next_reset,

@@ -168,7 +168,7 @@ def _asks(form: BulkForm, search: Search, meant: Selection, report: BulkReport, 
 
 def _done(form: BulkForm, search: Search, report: BulkReport) -> dict[str, Any]:
     record = ACTIONS[form.action]
-    changed = [job_id for job_id, result in report.by_id.items() if result.changes]
+    changed = [one.id for one in report.results if one.outcome.changes]
     undo = undo_of(record, search.queue) if changed and report.changed == len(changed) else None
     return {
         "page": "jobs",

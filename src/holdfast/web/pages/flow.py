@@ -167,7 +167,7 @@ async def cancel(call: Call, flow_id: str, form: CancelForm) -> Done | Page:
     if not form.confirmed:
         title, text = POLICIES[form.policy]
         return ask(call, form, title=f"{title}?", text=text, go=title, back=there, page="flows", danger=True)
-    flow = (await call.client.flows.astatus(flow_id)).record
+    flow = await call.client.flows.astatus(flow_id)
     if flow.finished_at is not None:
         return Done(there, f"The flow has already {flow.state}; nothing changed.", ok=False)
     done = await call.client.flows.acancel(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlencode
 
 import msgspec
 
 from ...clock import SYSTEM_CLOCK
-from ...model.flows import FlowFilter, FlowRecord, FlowState
+from ...model.flows import FlowFilter, FlowInfo, FlowState
 from ...model.jobs import JobState
 from ...model.stats import MINUTE
+from ...model.values import micros_of
 from ..wire.call import Call
 from ..wire.operation import Group
 from .frame import Page
@@ -98,7 +100,7 @@ def _narrowed(query: FlowsQuery) -> bool:
     return bool(query.state or query.window != "all" or query.before or _lifted(query))
 
 
-def _has_tenants(call: Call, flows: list[FlowRecord]) -> bool:
+def _has_tenants(call: Call, flows: list[FlowInfo]) -> bool:
     return not call.identity.tenant and any(flow.tenant for flow in flows)
 
 
@@ -115,16 +117,16 @@ ORDER: Final = (
 class FlowRow:
     """A flow in the list."""
 
-    flow: FlowRecord
+    flow: FlowInfo
     path: str
     mix: list[tuple[str, int]]
     """Jobs by state; empty where there are too many to count."""
     ended: int
     took: int | None
-    runs_since: int | None
+    runs_since: datetime | None
 
 
-def row_of(flow: FlowRecord, counts: Mapping[str, int]) -> FlowRow:
+def row_of(flow: FlowInfo, counts: Mapping[str, int]) -> FlowRow:
     """Return one flow with its jobs by state."""
     lives = flow.finished_at is None
     return FlowRow(
@@ -132,9 +134,13 @@ def row_of(flow: FlowRecord, counts: Mapping[str, int]) -> FlowRow:
         below("flows", flow.id),
         mix_of(counts),
         flow.members - flow.live,
-        None if flow.finished_at is None else max(0, flow.finished_at - flow.created_at),
+        None if flow.finished_at is None else _micros(flow.created_at, flow.finished_at),
         flow.created_at if lives else None,
     )
+
+
+def _micros(start: datetime, end: datetime) -> int:
+    return max(0, micros_of(end) - micros_of(start))
 
 
 def mix_of(counts: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -142,7 +148,7 @@ def mix_of(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(str(state), counts[state]) for state in ORDER if counts.get(state)]
 
 
-def countable(flows: Sequence[FlowRecord]) -> list[str]:
+def countable(flows: Sequence[FlowInfo]) -> list[str]:
     """Return the flows whose jobs are counted: the first ones, up to a limit."""
     found: list[str] = []
     left = COUNTED

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -325,7 +326,7 @@ class Piece:
     text: str
     control: bool
     step: str | None
-    at: int
+    at: datetime
 
 
 async def attempts(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
@@ -359,7 +360,8 @@ async def signals(call: Call, job: JobRecord, after: str) -> dict[str, Any]:
     pending, received = await asyncio.gather(
         call.client.signals.apending(job.id), call.client.signals.areceived(job.id, limit=_RECEIVED)
     )
-    return {"waitpoints": [(one, _kind_of(decoded(one.schema)), one.schema) for one in pending], "received": received}
+    asked = [(one, _kind_of(one.schema), one.schema and msgspec.json.encode(one.schema).decode()) for one in pending]
+    return {"waitpoints": asked, "received": received}
 
 
 async def again(call: Call, job: JobRecord, after: str) -> dict[str, Any]:

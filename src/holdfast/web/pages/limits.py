@@ -85,7 +85,7 @@ async def show(call: Call, query: Nothing) -> Page:
         "whole": True,
         "lanes": lanes_of(view.lanes, stats),
         "totals": sorted(view.totals.items()),
-        "rates": [(one, waiting.get(("rate", one.scope), 0)) for one in view.buckets],
+        "rates": [(one, waiting.get(("rate", one.scope), 0)) for one in view.rates],
         "breakers": [(one, waiting.get(("breaker", one.scope), 0)) for one in view.breakers],
     }
     return Page("limits.html", {**_common(quotas, budgets, now), **shows})

@@ -87,7 +87,7 @@ async def _of_tenant(call: Call, now: int) -> Page:
     """Return a tenant's own queues, failures, budgets and approvals."""
     client = call.app.scoped(call.identity.tenant)
     queues, runs, budgets, approvals = await asyncio.gather(
-        client.queues.alist(),
+        client.queues.astats(),
         client.errors.aruns(since=now - 24 * 60 * MINUTE, limit=_FAILURES),
         client.budgets.alist(limit=_SIGNS),
         client.signals.apending(limit=_APPROVALS),

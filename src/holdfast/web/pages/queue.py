@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ...clock import SECOND, SYSTEM_CLOCK
+from ...clock import SYSTEM_CLOCK
 from ...errors import ConfigError, InvalidInput
 from ...model.answers import LATER
 from ...model.limits import queue_lane
@@ -23,7 +23,7 @@ from .activity import WINDOWS, Timeline, charts_of, load_chart, timeline_of
 from .forms import ActForm, Word, number_of, span_of, words_of
 from .frame import Done, Page
 from .queues import row_of, unfinished
-from .templates import duration, queue_path
+from .templates import queue_path
 
 group = Group("Queue", kind="page")
 
@@ -154,23 +154,20 @@ def fields_of(settings: QueueSettings) -> dict[str, str]:
     """Return the settings as text for the form."""
     spans = {name: _span(getattr(settings, name)) for name, _, _ in DURATIONS}
     cap = "" if settings.cap is None else str(settings.cap)
-    return {**spans, "cap": cap, "events": settings.events or "", "retry": settings.retry or "", "reason": ""}
+    # The form shows what differs from the default.
+    events = "" if settings.events == "outcomes" else settings.events
+    retry = "" if settings.retry is None else msgspec.json.encode(settings.retry).decode()
+    return {**spans, "cap": cap, "events": events, "retry": retry, "reason": ""}
 
 
-def _span(micros: int | None) -> str:
+def _span(seconds: float | None) -> str:
     """Format a duration such as 7d, or in seconds."""
-    if micros is None:
+    if seconds is None:
         return ""
-    seconds, rest = divmod(micros, SECOND)
-    if rest or not seconds:
-        return f"{micros / SECOND:g}"
+    if not seconds or not float(seconds).is_integer():
+        return f"{seconds:g}"
     unit, size = next((u, s) for u, s in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)) if seconds % s == 0)
-    return f"{seconds // size}{unit}"
-
-
-def in_words(micros: int | None) -> str:
-    """Format a setting for the confirmation message."""
-    return "default" if micros is None else duration(micros)
+    return f"{seconds // size:g}{unit}"
 
 
 class SettingsForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -62,7 +62,7 @@ async def show(call: Call, query: QueuesQuery) -> Page:
     """Show every queue that has jobs, settings or a worker."""
     now = SYSTEM_CLOCK.now()
     if call.identity.tenant:
-        rows = rows_of(await call.app.scoped(call.identity.tenant).queues.alist(), now, None)
+        rows = rows_of(await call.app.scoped(call.identity.tenant).queues.astats(), now, None)
     else:
         queues, timeline = await asyncio.gather(call.app.stats.aqueues(), timeline_of(call.app, "1h"))
         rows = rows_of(queues, now, timeline)
@@ -241,6 +241,6 @@ def grouped(values: Sequence[int], parts: int) -> list[int]:
 
 
 def _about(queue: QueueStats) -> frozenset[str]:
-    found = {"waiting", "running", "failed"} & queue.estimated
-    found |= {"later"} if queue.estimated & set(LATER) else set[str]()
-    return frozenset(found | ({"held"} if queue.estimated & set(_HELD) else set[str]()))
+    found = {"waiting", "running", "failed"}.intersection(queue.estimated)
+    found |= {"later"} if set(LATER).intersection(queue.estimated) else set[str]()
+    return frozenset(found | ({"held"} if set(_HELD).intersection(queue.estimated) else set[str]()))

@@ -12,7 +12,6 @@ import msgspec
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...errors import Conflict, HoldfastError, InvalidInput
 from ...model.schedules import Schedule, ScheduleKey, ScheduleState
-from ...model.values import decoded
 from ...rules.cron import check_zone
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -61,7 +60,6 @@ async def shows(call: Call, tenant: str, name: str, tab: str, **more: Any) -> di
         call.client.audit.alist(target_kind="schedule", target=name, tenant=schedule.tenant, limit=_AUDIT),
     )
     row, payload, key = row_of(schedule, runs), call.may("payload"), schedule.key
-    options = decoded(schedule.options)
     tabs = [("runs", "Runs", path_of(key))]
     if call.may("operate"):
         tabs += [("edit", "Edit", path_of(key, tab="edit")), ("backfill", "Backfill", path_of(key, tab="backfill"))]
@@ -77,8 +75,9 @@ async def shows(call: Call, tenant: str, name: str, tab: str, **more: Any) -> di
         "runs": row.runs[::-1],
         "audit": audit,
         "payload": payload,
-        "arguments": decoded(schedule.payload) if payload else None,
-        "priority": options.get("priority", 0) if isinstance(options, dict) else 0,
+        "arguments": schedule.arguments if payload else None,
+        "raw": msgspec.json.encode(schedule.arguments).decode() if payload else None,
+        "priority": schedule.options.get("priority", 0),
         "asked": asked_as(schedule, payload=payload),
         "missed": MISSED,
         "overlap": OVERLAP,

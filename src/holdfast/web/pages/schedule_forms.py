@@ -12,7 +12,6 @@ from ...client.schedules import StoredSchedules
 from ...clock import SECOND, SYSTEM_CLOCK
 from ...errors import InvalidInput
 from ...model.schedules import Schedule
-from ...model.values import decoded
 from ...rules.cron import check_zone
 from ..wire.call import Call
 from .forms import ActForm, number_of, span_of
@@ -75,15 +74,13 @@ def asked_of(form: EditForm) -> dict[str, Any]:
 
 def asked_as(schedule: Schedule, *, payload: bool) -> dict[str, str]:
     """Return the form of an existing schedule."""
-    options = decoded(schedule.options)
-    priority = options.get("priority", 0) if isinstance(options, dict) else 0
     return {
-        "cron": schedule.expression or "",
+        "cron": schedule.cron or "",
         "every": "" if schedule.every is None else seconds_text(schedule.every),
         "zone": schedule.zone,
-        "arguments": json.dumps(decoded(schedule.payload), ensure_ascii=False, indent=2) if payload else "",
+        "arguments": json.dumps(schedule.arguments, ensure_ascii=False, indent=2) if payload else "",
         "queue": schedule.queue,
-        "priority": str(priority),
+        "priority": str(schedule.options.get("priority", 0)),
         "missed": schedule.missed,
         "max_missed": str(schedule.max_missed),
         "overlap": schedule.overlap,
@@ -103,7 +100,7 @@ def changes_of(form: EditForm, schedule: Schedule | None) -> dict[str, Any]:
     for name in ("priority", "max_missed"):
         changes |= _changed(name, number_of(name, getattr(form, name)), number_of(name, before.get(name, "")))
     if form.arguments.strip():
-        was = None if schedule is None else decoded(schedule.payload)
+        was = None if schedule is None else schedule.arguments
         changes |= _changed("arguments", _arguments(form.arguments), was)
     return {name: value for name, value in changes.items() if value != {} or schedule is not None}
 

@@ -51,14 +51,19 @@ def path_of(key: ScheduleKey, **query: str) -> str:
 
 def text_of(schedule: Schedule) -> str:
     """Return the expression or interval as written."""
-    return schedule.expression or f"every {duration(schedule.every)}"
+    return schedule.cron or f"every {duration(_micros(schedule.every))}"
 
 
 def words_of(schedule: Schedule) -> str | None:
     """Describe the times in words; None where that would repeat the expression or be unclear."""
-    return describe(schedule.expression, schedule.every)
+    return describe(schedule.cron, _micros(schedule.every))
 
 
-def seconds_text(micros: int) -> str:
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * SECOND)
+
+
+def seconds_text(seconds: float) -> str:
     """Format a duration for a form: seconds, without needless digits."""
+    micros = round(seconds * SECOND)
     return f"{micros // SECOND}" if micros % SECOND == 0 else f"{micros / SECOND:.6f}".rstrip("0")

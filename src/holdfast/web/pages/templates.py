@@ -57,6 +57,7 @@ def ago(at: datetime | int | None, now: int) -> str:
 
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "micros": micros_of,
     "iso": iso,
     "clock": clock,
     "duration": duration,

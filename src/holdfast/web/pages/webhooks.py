@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from ...errors import Conflict, HoldfastError, InvalidInput
-from ...model.webhooks import Delivery, Endpoint, Health
+from ...model.webhooks import DeliveryWhole, Endpoint, Health
 from ...rules.webhooks import origin_of
 from ..wire.call import Call
 from ..wire.operation import Group
@@ -124,7 +124,7 @@ async def show_one(call: Call, endpoint: str, query: WebhookQuery) -> Page:
     )
 
 
-async def _delivery(call: Call, delivery_id: str) -> Delivery | None:
+async def _delivery(call: Call, delivery_id: str) -> DeliveryWhole | None:
     return await call.client.webhooks.adelivery(delivery_id) if delivery_id else None
 
 

@@ -57,7 +57,7 @@ def routes_of(worker: WorkerRecord) -> ServedRoutes:
     return ServedRoutes(worker.queues, able, versions=worker.versions)
 
 
-async def lend(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, renew: bool) -> RemoteClaim:
+async def claim_for(tx: Tx, worker_id: str, limit: int, token: str, tasks: Tasks, *, renew: bool) -> RemoteClaim:
     """Claim for a worker. If an earlier claim with the same token got jobs, return those."""
     worker = await remote.lock_worker(tx, worker_id)
     if renew:

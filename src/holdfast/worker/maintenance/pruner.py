@@ -26,7 +26,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 _WALKS_UNTIL_RESTART: Final = 500
 
 Span = tuple[str, int]
-"""What is pruned, jobs or results, and its retention period."""
+"""The kind that is pruned, jobs or results, and its retention period."""
 PAUSE: Final = 0.01
 """Seconds between two transactions, so that claims and finishes go first."""
 
@@ -156,8 +156,8 @@ class Pruner:
 
     async def _tally(self) -> None:
         """Count finished jobs; all of them when a walk starts over."""
-        afresh = self._walks == 0
-        tallies = await self._store.aread(Op(lambda tx: counting.measure(tx, afresh=afresh), slow=True))
+        recount = self._walks == 0
+        tallies = await self._store.aread(Op(lambda tx: counting.measure(tx, recount=recount), slow=True))
         if tallies:
             await self._store.awrite(Op(lambda tx: counting.write_tallies(tx, tallies)))
 

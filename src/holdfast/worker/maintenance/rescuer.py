@@ -91,7 +91,7 @@ class Rescuer:
             passed = (now - then) / SECOND
             if not asked_at - answered_then - _CLOCK_STEP <= passed <= answered_at - asked_then + _CLOCK_STEP:
                 stepped = passed - (asked_at - asked_then)
-                logger.warning("the store's clock stepped by %.1f s; nobody is rescued for one lease", stepped)
+                logger.warning("the store's clock stepped by %.1f s; no job is rescued for one lease", stepped)
                 self._stepped_at = answered_at
         self._last_check = (now, asked_at, answered_at)
 

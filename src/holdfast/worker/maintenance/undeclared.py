@@ -1,4 +1,4 @@
-"""Warns of rates and breakers that nobody has declared: jobs that name one wait for ever."""
+"""Warns of rates and breakers that are not declared: jobs that name one wait for ever."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UndeclaredLimits:
             return
         for it in found:
             logger.warning(
-                "nobody has declared the %s %r, so jobs of %s that name it will wait for ever; %s",
+                "the %s %r is not declared, so jobs of %s that name it will wait for ever; %s",
                 it.kind, it.name, ", ".join(it.tasks), it.remedy,
             )  # fmt: skip
 
@@ -43,7 +43,7 @@ class UndeclaredLimits:
         found = {(it.kind, it.name): it for it in await self._store.aread(Op(waited_for))}
         for it in (found[key] for key in found.keys() - self._warned):
             logger.warning(
-                "job %s of task %s, and others like it, wait for the %s %r, which nobody has declared; %s",
+                "job %s of task %s, and others like it, wait for the %s %r, which is not declared; %s",
                 it.job_id, ", ".join(it.tasks), it.kind, it.name, it.remedy,
             )  # fmt: skip
         self._warned = frozenset(found)

@@ -110,7 +110,7 @@ class Relay:
         await asyncio.gather(*(self._run_loop() for _ in range(self.destination.flights)))
 
     async def run_once(self) -> list[Outcome] | None:
-        """Claim, deliver and record one batch, whoever leads; return its outcomes, None if there was nothing."""
+        """Claim, deliver and record one batch, leader or not; return its outcomes, None if there was nothing."""
         self._may_have_work = True
         batch, finishes = await self._record_and_deliver("", [], await self._request(lambda _: True))
         await self._turn(batch.owner, finishes, None)

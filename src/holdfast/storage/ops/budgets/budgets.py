@@ -21,7 +21,7 @@ from . import shortages
 from .accounts import chain, key_of, locked, read, write, write_lines
 
 KEPT: Final = 86_400 * SECOND
-"""How long the key of a spend is kept."""
+"""The time for which the key of a spend is kept."""
 DEEPEST: Final = 16
 PAGE: Final = 500
 

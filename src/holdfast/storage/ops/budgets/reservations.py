@@ -35,7 +35,7 @@ class Wish:
     budget: str
     amounts: Mapping[str, int]
     shares: bool = True
-    """Whether it may be a budget of no tenant."""
+    """True if it may be a budget of no tenant."""
 
 
 @dataclass(frozen=True, slots=True)

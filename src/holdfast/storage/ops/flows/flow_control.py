@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from ....errors import FlowEnded, IllegalMove, NotFound, StorageBusy
-from ....model.flows import CancelPolicy, Edge, FlowCancel, FlowGraph, FlowRecord, Join, JoinChange, MemberRecord
+from ....model.flows import CancelPolicy, CancelRecord, Edge, FlowGraph, FlowRecord, Join, JoinChange, MemberRecord
 from ....model.jobs import JobState
 from ....rules import flows
 from ...port import Row, Tx
@@ -26,7 +26,7 @@ PAGE: Final = 500
 _SCOPES: Final = {CancelPolicy.FLOW_ONLY: 0, CancelPolicy.CANCEL_PENDING: 1, CancelPolicy.CANCEL_ALL: 2}
 
 
-async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cancelled", actor: str = "") -> FlowCancel:
+async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cancelled", actor: str = "") -> CancelRecord:
     """Cancel a flow as far as `policy` goes; an unknown one cancels least. Repeated, it returns the first cancel.
 
     A large flow is cancelled in pages: by `cancel_page`, or by any worker.
@@ -34,7 +34,7 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
     chosen = _policy(policy)
     flow = await get_flow(tx, flow_id)
     if flow.cancel_at is not None:
-        return FlowCancel(_policy(flow.cancel_policy), flow.cancel_reason or "", flow.cancel_at, again=True)
+        return CancelRecord(_policy(flow.cancel_policy), flow.cancel_reason or "", flow.cancel_at, again=True)
     if flow.finished_at is not None:
         raise FlowEnded(f"flow {flow_id} has ended ({flow.state}); there is nothing left to cancel")
     # Earlier than the cancel of every member that it reaches; `cancelled_members` finds them by this.
@@ -45,7 +45,7 @@ async def cancel_flow(tx: Tx, flow_id: str, policy: str, *, reason: str = "cance
         raise StorageBusy(f"flow {flow_id} ended, or was cancelled, this moment; repeat the call")
     await audit(tx, actor=actor, action="flow.cancel", target=flow_id, reason=reason, after={"policy": str(chosen)})
     await _after_cancel(tx, flow_id, ended)
-    return FlowCancel(chosen, reason, int(row[0]))
+    return CancelRecord(chosen, reason, int(row[0]))
 
 
 async def cancel_page(tx: Tx, flow_id: str) -> bool:
@@ -117,14 +117,21 @@ async def set_join(tx: Tx, job_id: str, join: Join, *, actor: str = "", reason: 
     await tx.one(sql.lock_members, ids=as_list([job_id]))
     flow_id, before, upstreams = await _waiting_member(tx, job_id, join)
     if _same(before, join):
-        return JoinChange(job_id, before, upstreams, JobState.BLOCKED, changed=False)
+        return _joined(flow_id, job_id, before, upstreams, JobState.BLOCKED, changed=False)
     _require_settled(await get_flow(tx, flow_id))
     await tx.one(sql.set_join, id=job_id, mode=join.mode, needed=join.needed, rest=join.rest)
     await settle(tx, await recount(tx, [job_id]))
     ((*_, state),) = await tx.all(sql.look_at_members, ids=as_list([job_id]))
     old, new = _audited(job_id, before), _audited(job_id, join)
     await audit(tx, actor=actor, action="flow.set_join", target=flow_id, reason=reason, before=old, after=new)
-    return JoinChange(job_id, join, upstreams, JobState(state), changed=True)
+    return _joined(flow_id, job_id, join, upstreams, JobState(state), changed=True)
+
+
+def _joined(flow_id: str, job_id: str, join: Join, upstreams: int, state: JobState, *, changed: bool) -> JoinChange:
+    return JoinChange(
+        flow_id=flow_id, job_id=job_id, needs=join.mode, needed=join.needed, rest=join.rest, upstreams=upstreams,
+        state=state, changed=changed,
+    )  # fmt: skip
 
 
 async def _waiting_member(tx: Tx, job_id: str, wanted: Join) -> tuple[str, Join, int]:

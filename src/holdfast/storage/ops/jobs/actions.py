@@ -199,7 +199,7 @@ async def _delete(tx: Tx, jobs: Sequence[JobFacts], order: Order, reason: str) -
     if free:
         await forget(tx, free)
         await _each(tx, sql.delete_each, free)
-    # The end of one may have let others go on that still refer to it.
+    # The end of one may have unblocked others that still refer to it.
     linked = [job.id for job in gone if job.linked]
     kept = await _needed(tx, linked)
     if linked := [job_id for job_id in linked if job_id not in kept]:

@@ -67,9 +67,9 @@ class Turn:
     parked: int = 0
     """Jobs that were next in order but over a limit; there may be others behind them."""
     others_wait: bool = False
-    """Whether there are jobs of affinities for which the worker has no slot now."""
+    """True if there are jobs of affinities for which the worker has no slot now."""
     met_limits: bool = False
-    """Whether jobs with limits were finished, claimed or parked, so that others may have become claimable."""
+    """True if jobs with limits were finished, claimed or parked, so that others may have become claimable."""
 
 
 def encode_routes(tiers: Sequence[Sequence[Route]]) -> str:

@@ -56,11 +56,11 @@ async def backlogs(tx: Tx) -> list[Backlog]:
     return [Backlog(queue, int(jobs - later), int(later), oldest) for queue, jobs, later, oldest in rows]
 
 
-async def measure(tx: Tx, *, afresh: bool) -> list[Tally]:
-    """Compute the tallies: the stored ones plus the jobs that ended since, or all of it `afresh`."""
+async def measure(tx: Tx, *, recount: bool) -> list[Tally]:
+    """Compute the tallies: the stored ones plus the jobs that ended since, or with `recount` all jobs."""
     if await tx.one(sql.ended_beyond, n=FEW) is None:
         return []
-    known = {} if afresh else {(queue, state): jobs for queue, state, jobs, _ in await tx.all(sql.list_tallies)}
+    known = {} if recount else {(queue, state): jobs for queue, state, jobs, _ in await tx.all(sql.list_tallies)}
     upto = await _upto(tx) if known else 0
     # Up to the last end that was seen, not up to now: a commit in progress may add ends from before this moment.
     seen = upto

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from ....model.jobs import JobState
-from ....model.limits import Breaker
+from ....model.limits import BreakerRecord
 from ....rules.explain import Explanation, QueueStands, Scene, Upstream
 from ....rules.explain import explain as decide
 from ...port import Tx
@@ -42,7 +42,7 @@ async def explain(tx: Tx, job_id: str, tenant: str | None = None) -> Explanation
     return decide(scene)
 
 
-def _shown(breaker: Breaker, tenant: str | None) -> Breaker:
+def _shown(breaker: BreakerRecord, tenant: str | None) -> BreakerRecord:
     if tenant is None or breaker.trial is None:
         return breaker
     return replace(breaker, trial=("…", *breaker.trial[1:]))

@@ -12,7 +12,7 @@ from typing import Final
 
 from ....clock import SECOND
 from ....errors import NotFound
-from ....model.limits import Breaker, breaker_it_follows, breaker_lane
+from ....model.limits import BreakerRecord, breaker_it_follows, breaker_lane
 from ....model.outcomes import Finish
 from ....rules.limits import Candidate, Ended, after, answered, closed, opened
 from ...port import Row, Tx
@@ -97,7 +97,7 @@ async def remove(tx: Tx, scope: str) -> bool:
     return await tx.one(sql.delete_breaker, scope=scope) is not None
 
 
-async def trip(tx: Tx, scope: str, open_for: int | None = None) -> Breaker:
+async def trip(tx: Tx, scope: str, open_for: int | None = None) -> BreakerRecord:
     """Open a breaker by hand, for its usual time unless another is given."""
     breaker = await _lock(tx, scope)
     if breaker is None:
@@ -105,7 +105,7 @@ async def trip(tx: Tx, scope: str, open_for: int | None = None) -> Breaker:
     return await _write(tx, opened(breaker, open_for))
 
 
-async def reset(tx: Tx, scope: str) -> Breaker:
+async def reset(tx: Tx, scope: str) -> BreakerRecord:
     """Close a breaker by hand, and unpark the jobs behind it."""
     breaker = await _lock(tx, scope)
     if breaker is None:
@@ -113,14 +113,14 @@ async def reset(tx: Tx, scope: str) -> Breaker:
     return await _write(tx, closed(breaker))
 
 
-async def get_breaker(tx: Tx, scope: str) -> Breaker:
+async def get_breaker(tx: Tx, scope: str) -> BreakerRecord:
     breaker = await _read(tx, scope)
     if breaker is None:
         raise NotFound("breaker", scope)
     return breaker
 
 
-async def list_breakers(tx: Tx) -> list[Breaker]:
+async def list_breakers(tx: Tx) -> list[BreakerRecord]:
     return [_breaker(row) for row in await tx.all(sql.list_breakers)]
 
 
@@ -129,7 +129,7 @@ async def existing(tx: Tx, scopes: Collection[str]) -> frozenset[str]:
     return frozenset(await _read_all(tx, scopes))
 
 
-async def _inherited(tx: Tx, scope: str) -> Breaker | None:
+async def _inherited(tx: Tx, scope: str) -> BreakerRecord | None:
     """Return a tenant's breaker, created with its first job; None where it has none to inherit from."""
     followed = breaker_it_follows(scope)
     if followed is None:
@@ -138,7 +138,7 @@ async def _inherited(tx: Tx, scope: str) -> Breaker | None:
     return await _read(tx, scope)
 
 
-async def _room(tx: Tx, scope: str, breaker: Breaker | None) -> int | None:
+async def _room(tx: Tx, scope: str, breaker: BreakerRecord | None) -> int | None:
     if breaker is None:
         return 0
     if breaker.room != 1:
@@ -151,7 +151,7 @@ async def _room(tx: Tx, scope: str, breaker: Breaker | None) -> int | None:
     return breaker.room if breaker else 0
 
 
-async def _write(tx: Tx, breaker: Breaker) -> Breaker:
+async def _write(tx: Tx, breaker: BreakerRecord) -> BreakerRecord:
     trial, epoch = breaker.trial or (None, None)
     await tx.one(
         sql.write_breaker,
@@ -168,12 +168,12 @@ async def _write(tx: Tx, breaker: Breaker) -> Breaker:
     return breaker
 
 
-async def _read(tx: Tx, scope: str) -> Breaker | None:
+async def _read(tx: Tx, scope: str) -> BreakerRecord | None:
     row = await tx.one(sql.get_breaker, scope=scope)
     return _breaker(row) if row else None
 
 
-async def _read_all(tx: Tx, scopes: Collection[str]) -> dict[str, Breaker]:
+async def _read_all(tx: Tx, scopes: Collection[str]) -> dict[str, BreakerRecord]:
     """Return those that exist."""
     # Reading them one by one, twice, made 15 of the 23 statements of a worker's round trip that delivers to
     # eight endpoints.
@@ -183,14 +183,14 @@ async def _read_all(tx: Tx, scopes: Collection[str]) -> dict[str, Breaker]:
     return {row[0]: _breaker(row) for row in rows}
 
 
-async def _lock(tx: Tx, scope: str) -> Breaker | None:
+async def _lock(tx: Tx, scope: str) -> BreakerRecord | None:
     return await _read(tx, scope) if await tx.one(sql.lock_breaker, scope=scope) else None
 
 
-def _breaker(row: Row) -> Breaker:
+def _breaker(row: Row) -> BreakerRecord:
     scope, threshold, open_for, failures, opened_at, open_until, trial, epoch, *rest = row
     openings, origin, now, runs, waits = rest
-    return Breaker(
+    return BreakerRecord(
         scope=scope,
         threshold=threshold,
         open_for=open_for,
@@ -206,7 +206,7 @@ def _breaker(row: Row) -> Breaker:
     )
 
 
-def _next_look(breaker: Breaker) -> int:
+def _next_look(breaker: BreakerRecord) -> int:
     match breaker.state:
         case "open" if breaker.open_until is not None:
             return max(0, breaker.open_until - breaker.now)

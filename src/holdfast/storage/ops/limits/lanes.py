@@ -25,7 +25,7 @@ from . import breakers, quotas, rates
 from .parking import unpark
 
 UNUSED_FOR: Final = 3600 * SECOND
-"""How long a fairness lane is kept after its last rank. A recreated one starts at the head of the queue."""
+"""The time for which a fairness lane is kept after its last rank. A recreated one starts at the head of the queue."""
 
 # Python's part of a claim with keys, by `json` and dataclasses: 10.4 µs a job; by msgspec: 3.7.
 _encode = msgspec.json.Encoder().encode

@@ -21,7 +21,7 @@ from .parking import park_alike, unpark
 PAGE: Final = 500
 _MANY: Final = 10_000
 HELD: Final = 3_600 * SECOND
-"""How long an admission without a job and without a window counts as active, if it is not released."""
+"""The time for which an admission without a job and without a window counts as active, if it is not released."""
 
 
 async def ensure(

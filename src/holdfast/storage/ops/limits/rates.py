@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from ....clock import SECOND
 from ....errors import NotFound
-from ....model.limits import ActiveLimits, Bucket
+from ....model.limits import ActiveLimits, Rate
 from ...port import Tx
 from ...statements import sql
 
@@ -113,18 +115,25 @@ async def remove(tx: Tx, scope: str) -> bool:
     return await tx.one(sql.delete_bucket, scope=scope) is not None
 
 
-async def list_buckets(tx: Tx) -> list[Bucket]:
+async def list_buckets(tx: Tx) -> list[Rate]:
     """List the rates, without the buckets of their keys."""
     return [
-        Bucket(scope, capacity, refill, min(capacity, tokens + max(0, now - at) / SECOND * refill), origin)
+        Rate(
+            scope=scope,
+            capacity=capacity,
+            refill=refill,
+            tokens=min(capacity, tokens + max(0, now - at) / SECOND * refill),
+            origin=origin,
+            keys=0,
+        )
         for scope, capacity, refill, tokens, at, origin, now in await tx.all(sql.list_buckets)
     ]
 
 
-async def count_keys(tx: Tx, buckets: Sequence[Bucket]) -> list[Bucket]:
+async def count_keys(tx: Tx, buckets: Sequence[Rate]) -> list[Rate]:
     """List the rates, each with how many keys have a bucket."""
     keys: dict[str, int] = dict(await tx.all(sql.count_keyed_buckets))
-    return [replace(bucket, keys=keys.get(bucket.scope, 0)) for bucket in buckets]
+    return [msgspec.structs.replace(bucket, keys=keys.get(bucket.scope, 0)) for bucket in buckets]
 
 
 async def standing(tx: Tx) -> ActiveLimits:

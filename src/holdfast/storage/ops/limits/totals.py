@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....rules.limits import Shares, before_the_first_split, split, unserved
+from ....rules.limits import Shares, before_the_first_split, split
 from ...port import Tx
 from ...statements import sql
 from ..workers.workers import list_workers
@@ -45,9 +45,3 @@ async def shares_of(tx: Tx, worker_id: str) -> dict[str, int]:
         queue: given[queue] if queue in given else before_the_first_split(total, queue, workers)
         for queue, total in known.items()
     }
-
-
-async def unserved_queues(tx: Tx) -> list[str]:
-    """Return queues with jobs that could start, which no live worker serves."""
-    waiting = [row[0] for row in await tx.all(sql.queues_with_work)]
-    return unserved(waiting, await list_workers(tx)) if waiting else []

@@ -1,4 +1,4 @@
-"""Rates and breakers that jobs or tasks name, and that nobody has declared."""
+"""Rates and breakers that jobs or tasks name, and that are not declared."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from ....clock import SECOND
 from ....errors import DuplicateJob, InvalidInput, UnknownZone
 from ....ids import ids
 from ....model.jobs import Enqueued
-from ....model.schedules import Backfill, Firing, RanNow, Schedule, ScheduleKey, ScheduleState
+from ....model.schedules import Backfill, Firing, Ran, ScheduleKey, ScheduleRecord, ScheduleState
+from ....model.values import instant_of
 from ....rules.schedules import Due, due_ticks, job_of, next_tick, ticks_between
 from ...port import Tx, Value
 from ...statements import sql
@@ -72,14 +73,14 @@ async def fire(tx: Tx, key: ScheduleKey, *, launched_at: int | None = None) -> F
     return await _make_jobs(tx, schedule, due, now) if won else Firing()
 
 
-async def run_now(tx: Tx, key: ScheduleKey, by: Operator = APP) -> RanNow:
+async def run_now(tx: Tx, key: ScheduleKey, by: Operator = APP) -> Ran:
     """Make a job outside the ticks, under the same overlap policy. The next firing does not change."""
     schedule, now = await hold_schedule(tx, key)
     blocker = await _make_room(tx, schedule, schedule.last_job)
-    answer = RanNow(None, blocker)
+    answer = Ran(job_id=None, blocker=blocker)
     if blocker is None:
         job = await _enqueue(tx, schedule, now, now, ids.new())
-        answer = RanNow(job.id) if job.created else RanNow(None, job.id)
+        answer = Ran(job_id=job.id, blocker=None) if job.created else Ran(job_id=None, blocker=job.id)
     made = answer.job_id is not None
     await _count(tx, key, int(made), int(not made), answer.job_id)
     await by.record(tx, "schedule.run", key, None, {"job": answer.job_id})
@@ -101,10 +102,16 @@ async def backfill(
         await _count(tx, key, len(missing), 0, None)
         change = {"start": start, "end": end, "jobs": len(missing)}
         await by.record(tx, "schedule.backfill", key, None, change)
-    return Backfill(tuple(missing), tuple(tick for tick in ticks if tick not in set(missing)))
+    new = set(missing)
+    return Backfill(
+        name=key.name,
+        made=tuple(instant_of(tick) for tick in missing),
+        existing=tuple(instant_of(tick) for tick in ticks if tick not in new),
+        dry_run=dry_run,
+    )
 
 
-def _look(schedule: Schedule, now: int) -> Due:
+def _look(schedule: ScheduleRecord, now: int) -> Due:
     due = due_ticks(schedule.timing, schedule.missed, schedule.max_missed, schedule.last_tick, now)
     if due.next_tick is None:
         raise InvalidInput("the cron expression never fires again; edit it")
@@ -113,13 +120,13 @@ def _look(schedule: Schedule, now: int) -> Due:
     return due
 
 
-async def _break(tx: Tx, schedule: Schedule, error: str) -> Firing:
+async def _break(tx: Tx, schedule: ScheduleRecord, error: str) -> Firing:
     key = schedule.key
     await tx.one(sql.break_schedule, tenant=key.tenant, name=key.name, version=schedule.version, error=error)
     return Firing(broken=error)
 
 
-def _cooling(schedule: Schedule, due: Due, now: int, launched_at: int | None) -> int | None:
+def _cooling(schedule: ScheduleRecord, due: Due, now: int, launched_at: int | None) -> int | None:
     """Return until when an interval waits that was overdue when its scheduler started; None where it need not."""
     if schedule.every is None or launched_at is None or not due.ticks:
         return None
@@ -130,7 +137,7 @@ def _cooling(schedule: Schedule, due: Due, now: int, launched_at: int | None) ->
     return until if was_overdue and not has_waited and launched_at <= now < until else None
 
 
-async def _make_jobs(tx: Tx, schedule: Schedule, due: Due, now: int) -> Firing:
+async def _make_jobs(tx: Tx, schedule: ScheduleRecord, due: Due, now: int) -> Firing:
     jobs: list[str] = []
     skipped = due.skipped
     for tick in due.ticks:
@@ -143,7 +150,7 @@ async def _make_jobs(tx: Tx, schedule: Schedule, due: Due, now: int) -> Firing:
     return Firing(tuple(jobs), skipped)
 
 
-async def _fire_tick(tx: Tx, schedule: Schedule, tick: int, now: int) -> str | None:
+async def _fire_tick(tx: Tx, schedule: ScheduleRecord, tick: int, now: int) -> str | None:
     """Return the job made for a tick; None where the tick has one, or another job holds the dedupe key."""
     job_id = ids.new()
     at: dict[str, Value] = {"tenant": schedule.tenant, "schedule": schedule.name, "tick": tick}
@@ -155,7 +162,7 @@ async def _fire_tick(tx: Tx, schedule: Schedule, tick: int, now: int) -> str | N
     return None
 
 
-async def _make_room(tx: Tx, schedule: Schedule, last_job: str | None) -> str | None:
+async def _make_room(tx: Tx, schedule: ScheduleRecord, last_job: str | None) -> str | None:
     """Apply the overlap policy to jobs of this schedule that still run; return the job that prevents a new one."""
     if schedule.overlap == "allow":
         return None
@@ -173,14 +180,14 @@ async def _count(tx: Tx, key: ScheduleKey, fired: int, skipped: int, last_job: s
     await tx.one(sql.count_firing, tenant=key.tenant, name=key.name, **counted)
 
 
-async def _enqueue(tx: Tx, schedule: Schedule, tick: int, now: int, job_id: str) -> Enqueued:
+async def _enqueue(tx: Tx, schedule: ScheduleRecord, tick: int, now: int, job_id: str) -> Enqueued:
     try:
         return (await enqueue(tx, [job_of(schedule, tick, now, job_id)]))[0]
     except DuplicateJob as twin:
         return Enqueued(twin.job_id, False)
 
 
-def _check_range(schedule: Schedule, start: int, end: int, now: int) -> None:
+def _check_range(schedule: ScheduleRecord, start: int, end: int, now: int) -> None:
     if start >= end:
         raise InvalidInput("the range is empty; its end must be later than its start")
     if end > now:

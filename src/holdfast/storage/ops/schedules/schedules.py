@@ -11,12 +11,13 @@ from ....errors import Conflict, Corruption, InvalidInput, NotFound
 from ....model.schedules import (
     FIELDS,
     TIMING_FIELDS,
-    Schedule,
     ScheduledRun,
     ScheduleKey,
+    ScheduleRecord,
     ScheduleSpec,
     ScheduleState,
 )
+from ....model.values import instant_of
 from ....rules.schedules import next_tick
 from ...port import Row, Tx, Value
 from ...statements import sql
@@ -27,7 +28,7 @@ MOST: Final = 10_000
 _PAGE: Final = 1_000
 _PRUNE_PAGE: Final = 500
 
-Change = Callable[[Schedule], ScheduleSpec]
+Change = Callable[[ScheduleRecord], ScheduleSpec]
 """Returns the new definition of a schedule. It is called with the row as it is when it is changed."""
 
 
@@ -46,14 +47,14 @@ class Operator:
 APP: Final = Operator()
 
 
-async def get_schedule(tx: Tx, key: ScheduleKey) -> Schedule:
+async def get_schedule(tx: Tx, key: ScheduleKey) -> ScheduleRecord:
     row = await tx.one(sql.get_schedule, tenant=key.tenant, name=key.name)
     if row is None:
         raise NotFound("schedule", key.name)
     return _schedule(row)
 
 
-async def hold_schedule(tx: Tx, key: ScheduleKey) -> tuple[Schedule, int]:
+async def hold_schedule(tx: Tx, key: ScheduleKey) -> tuple[ScheduleRecord, int]:
     """Lock a schedule until the end of this transaction; return it with the time of the reading."""
     row = await tx.one(sql.hold_schedule, tenant=key.tenant, name=key.name)
     if row is None:
@@ -61,9 +62,9 @@ async def hold_schedule(tx: Tx, key: ScheduleKey) -> tuple[Schedule, int]:
     return _schedule(row), row[-1]
 
 
-async def list_schedules(tx: Tx, tenant: str | None = None) -> list[Schedule]:
+async def list_schedules(tx: Tx, tenant: str | None = None) -> list[ScheduleRecord]:
     """List all schedules, or those of one tenant, by tenant and name."""
-    found: list[Schedule] = []
+    found: list[ScheduleRecord] = []
     while True:
         last = found[-1].key if found else ScheduleKey("", "")
         rows = await tx.all(sql.list_schedules, tenant=tenant, after_tenant=last.tenant, after_name=last.name, n=_PAGE)
@@ -83,11 +84,11 @@ async def runs_of(tx: Tx, keys: Sequence[ScheduleKey], n: int) -> dict[ScheduleK
     """Return the newest ticks of each schedule that made a job, with that job's state."""
     found: dict[ScheduleKey, list[ScheduledRun]] = {}
     for tenant, name, *run in await tx.all(sql.runs_of_schedules, keys=json.dumps(keys), last=n - 1):
-        found.setdefault(ScheduleKey(tenant, name), []).append(ScheduledRun(*run))
+        found.setdefault(ScheduleKey(tenant, name), []).append(_run(*run))
     return found
 
 
-async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> Schedule:
+async def create_schedule(tx: Tx, spec: ScheduleSpec, by: Operator = APP) -> ScheduleRecord:
     """Create a schedule at run time. Its first tick is the next one: nothing is fired for the past."""
     if not await _insert(tx, spec, "runtime", await clock(tx)):
         raise Conflict(f"there is a schedule {spec.name!r} already; edit it, or choose another name")
@@ -107,7 +108,7 @@ async def ensure_schedules(tx: Tx, specs: Sequence[ScheduleSpec]) -> list[str]:
     return changed
 
 
-async def edit_schedule(tx: Tx, key: ScheduleKey, change: Change, by: Operator = APP) -> Schedule:
+async def edit_schedule(tx: Tx, key: ScheduleKey, change: Change, by: Operator = APP) -> ScheduleRecord:
     """Change a schedule as an operator: code does not overwrite the change. Past ticks are not made again."""
     schedule, now = await hold_schedule(tx, key)
     wanted = change(schedule)
@@ -122,7 +123,7 @@ async def edit_schedule(tx: Tx, key: ScheduleKey, change: Change, by: Operator =
     return await get_schedule(tx, key)
 
 
-async def pause_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> Schedule:
+async def pause_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> ScheduleRecord:
     """Stop firing. Jobs that it has enqueued still run."""
     schedule, _ = await hold_schedule(tx, key)
     if schedule.state is not ScheduleState.PAUSED:
@@ -131,7 +132,7 @@ async def pause_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> Schedu
     return await get_schedule(tx, key)
 
 
-async def resume_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> Schedule:
+async def resume_schedule(tx: Tx, key: ScheduleKey, by: Operator = APP) -> ScheduleRecord:
     """Fire again, from the next tick on: ticks missed during the pause are not made up for."""
     schedule, now = await hold_schedule(tx, key)
     if schedule.state is not ScheduleState.ACTIVE:
@@ -185,14 +186,14 @@ async def _follow_code(tx: Tx, spec: ScheduleSpec) -> bool:
     return True
 
 
-def _consistent(kept: dict[str, Any], schedule: Schedule) -> dict[str, Any]:
+def _consistent(kept: dict[str, Any], schedule: ScheduleRecord) -> dict[str, Any]:
     """Keep an expression and an interval together: they exclude each other, so one owner has both."""
     if kept.keys() & {"expression", "every"}:
         kept |= {"expression": schedule.expression, "every": schedule.every}
     return kept
 
 
-async def _store(tx: Tx, old: Schedule, wanted: ScheduleSpec, *, edited: tuple[str, ...], now: int) -> None:
+async def _store(tx: Tx, old: ScheduleRecord, wanted: ScheduleSpec, *, edited: tuple[str, ...], now: int) -> None:
     new = replace(old, **_fields(wanted), edited=edited)
     if TIMING_FIELDS & set(_differences(old, wanted)) or old.state is ScheduleState.BROKEN:
         paused = old.state is ScheduleState.PAUSED
@@ -201,14 +202,14 @@ async def _store(tx: Tx, old: Schedule, wanted: ScheduleSpec, *, edited: tuple[s
     await _write(tx, new)
 
 
-def _seeded(schedule: Schedule, now: int) -> Schedule:
+def _seeded(schedule: ScheduleRecord, now: int) -> ScheduleRecord:
     """Activate a schedule from now on, without past ticks, whichever way the clock was set."""
     seed = max(now, schedule.last_tick)
     first = next_tick(replace(schedule.timing, anchor=seed), seed)
     return replace(schedule, anchor=seed, last_tick=seed, next_tick=first, state=ScheduleState.ACTIVE, last_error=None)
 
 
-async def _write(tx: Tx, new: Schedule) -> None:
+async def _write(tx: Tx, new: ScheduleRecord) -> None:
     row = await tx.one(
         sql.change_schedule,
         **_fields(new.spec),
@@ -226,7 +227,17 @@ async def _write(tx: Tx, new: Schedule) -> None:
         raise Conflict(f"schedule {new.name!r} was just changed by another caller; look at it and try again")
 
 
-def _differences(schedule: Schedule, wanted: ScheduleSpec) -> list[str]:
+def _run(tick: int, job_id: str, state: str | None, started_at: int | None, finished_at: int | None) -> ScheduledRun:
+    return ScheduledRun(
+        tick=instant_of(tick),
+        job_id=job_id,
+        state=state,
+        started_at=instant_of(started_at),
+        finished_at=instant_of(finished_at),
+    )
+
+
+def _differences(schedule: ScheduleRecord, wanted: ScheduleSpec) -> list[str]:
     return [name for name in FIELDS if getattr(schedule, name) != getattr(wanted, name)]
 
 
@@ -235,11 +246,11 @@ def _fields(spec: ScheduleSpec) -> dict[str, Any]:
     return fields
 
 
-def _schedule(row: Row) -> Schedule:
+def _schedule(row: Row) -> ScheduleRecord:
     fields = list(row[:-1])
     try:
         fields[18] = ScheduleState(row[18])
         fields[21] = tuple(json.loads(row[21]))
     except ValueError as wrong:
         raise Corruption(f"schedule {row[1]} holds what this version does not know: {wrong}") from wrong
-    return Schedule(*fields)
+    return ScheduleRecord(*fields)

@@ -18,7 +18,7 @@ from ..audit import audit
 from ..jobs import values
 from .keys import verifying_secret
 from .suspension import awaited, try_to_go_on, unread
-from .waitpoints import Waitpoint, get_waitpoint
+from .waitpoints import WaitpointRecord, get_waitpoint
 
 
 async def send(tx: Tx, job_id: str, signal: Signal) -> Sent:
@@ -104,7 +104,7 @@ async def refused_tokens(tx: Tx) -> int:
     return int(row[0]) if row else 0
 
 
-async def _accept_at(tx: Tx, place: Waitpoint, signal: Signal) -> Sent | None:
+async def _accept_at(tx: Tx, place: WaitpointRecord, signal: Signal) -> Sent | None:
     """Check again under the lock of the job: another signal, or the job's end, may have come first."""
     row = await tx.one(sql.lock_job, id=place.job_id)
     found = await get_waitpoint(tx, place.id)
@@ -145,7 +145,7 @@ def _wake_claimers(tx: Tx, state: str, queue: str) -> None:
         tx.notify(f"queue:{queue}")
 
 
-def _is_meant(parsed: Parsed, place: Waitpoint | None, signal: Signal) -> bool:
+def _is_meant(parsed: Parsed, place: WaitpointRecord | None, signal: Signal) -> bool:
     """Return whether the claims are those of the waitpoint, and the caller may see it."""
     if place is None:
         return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....errors import Conflict, Corruption, LeaseLost
 from ....ids import ids
 from ....model.signals import MAX_WAITPOINTS, Opened, Pending, name_id, name_of
-from ....model.values import in_brief, instant_of, is_reference
+from ....model.values import decoded, in_brief, instant_of, is_reference
 from ....rules.signals import Claims, sign
 from ...port import Row, Tx, Value
 from ...statements import sql
@@ -20,7 +20,7 @@ from . import keys
 
 
 @dataclass(frozen=True, slots=True)
-class Waitpoint:
+class WaitpointRecord:
     """A waitpoint, and the facts about its job that decide whether it is open, at `now`."""
 
     id: str
@@ -102,9 +102,9 @@ async def find_opened(tx: Tx, job_id: str, key: str, generation: int) -> Opened 
     return None if found is None or found.generation != generation else await _with_token(tx, found)
 
 
-async def get_waitpoint(tx: Tx, id: str) -> Waitpoint | None:
+async def get_waitpoint(tx: Tx, id: str) -> WaitpointRecord | None:
     row = await tx.one(sql.get_waitpoint, id=id)
-    return None if row is None else Waitpoint(id, *row)
+    return None if row is None else WaitpointRecord(id, *row)
 
 
 async def pending(
@@ -120,16 +120,28 @@ async def pending(
 
 def _pending_name(row: Row) -> Pending:
     job_id, task, queue, tenant, name, schema, since, until, arguments = row
-    brief = in_brief(arguments) if is_reference(arguments) else arguments
-    return Pending(
-        name_id(job_id, name), job_id, task, queue, tenant, name, "", schema, since, until, 0, None, True, brief
-    )
+    return _pending((name_id(job_id, name), job_id, task, queue, tenant, name, "", schema, since, until, 0, None,
+                     "suspended", arguments))  # fmt: skip
 
 
 def _pending(row: Row) -> Pending:
-    *_, state, arguments = row
-    fields: Row = (*row[:-2], state == "suspended", in_brief(arguments) if is_reference(arguments) else arguments)
-    return Pending(*fields)
+    id, job_id, task, queue, tenant, name, kid, schema, created, expires, refusals, refused, state, arguments = row
+    return Pending(
+        id=id,
+        name=name,
+        job_id=job_id,
+        task=task,
+        queue=queue,
+        tenant=tenant,
+        kid=kid,
+        schema=decoded(schema),
+        awaited=state == "suspended",
+        created_at=instant_of(created),
+        expires_at=instant_of(expires),
+        refusals=refusals,
+        refused_at=instant_of(refused),
+        arguments=in_brief(arguments) if is_reference(arguments) else arguments,
+    )
 
 
 async def _opened_before(tx: Tx, id: str, generation: int, expires: int) -> Opened:
@@ -141,12 +153,12 @@ async def _opened_before(tx: Tx, id: str, generation: int, expires: int) -> Open
     return await _with_token(tx, found)
 
 
-async def _with_token(tx: Tx, found: Waitpoint) -> Opened:
+async def _with_token(tx: Tx, found: WaitpointRecord) -> Opened:
     token = sign(await keys.secret_of(tx, found.kid), found.kid, found.claims)
     return Opened(found.id, found.job_id, found.name, token, instant_of(found.expires_at))
 
 
-async def _reopen(tx: Tx, found: Waitpoint, generation: int, expires: int) -> Opened:
+async def _reopen(tx: Tx, found: WaitpointRecord, generation: int, expires: int) -> Opened:
     """Reopen a waitpoint whose job was retried. Received signals are in the mailbox or journal; others may come."""
     kid, secret = await keys.signing_key(tx)
     row = await tx.one(sql.reopen_waitpoint, id=found.id, kid=kid, expires=expires, generation=generation)

@@ -24,7 +24,7 @@ SAMPLE: Final = 5_000
 """Of more runs than this in one minute of one queue, only every n-th is read for its latencies."""
 ROLLED: Final = "rolled"
 _SKEW: Final = 10 * SECOND
-"""How much the clock of an enqueuing client may differ from the store's."""
+"""The tolerated difference between the clock of an enqueuing client and the store's."""
 _LONG: Final = 10 * MINUTE
 _EMPTY: Final[dict[str, Value]] = dict.fromkeys(("sum", "p50", "p95", "p99", "max"))
 

@@ -11,11 +11,11 @@ from typing import Final
 from ....clock import SECOND
 from ....errors import NotFound
 from ....model.jobs import JobSpec
-from ....model.limits import Breaker
-from ....model.webhooks import BREAKER, Endpoint, Health, Signed, endpoint_of
+from ....model.limits import BreakerRecord
+from ....model.webhooks import BREAKER, Endpoint, Health, NewEndpoint, Signed, endpoint_of, new_endpoint_of
 from ....rules.signing import new_secret
 from ....rules.webhooks import asks_for_all, origin_of
-from ...port import Tx
+from ...port import Row, Tx
 from ...statements import sql
 from .. import events
 from ..limits import breakers
@@ -69,12 +69,21 @@ async def add(
     return True
 
 
-async def get(tx: Tx, endpoint_id: str, tenant: str | None = None, *, secret: bool = False) -> Endpoint:
+async def get(tx: Tx, endpoint_id: str, tenant: str | None = None) -> Endpoint:
     """Return one endpoint; another tenant's is not found."""
+    return endpoint_of(await _get(tx, endpoint_id, tenant))
+
+
+async def get_with_secret(tx: Tx, endpoint_id: str, tenant: str | None = None) -> NewEndpoint:
+    """Return one endpoint with its secret, which is shown only when it is new."""
+    return new_endpoint_of(await _get(tx, endpoint_id, tenant))
+
+
+async def _get(tx: Tx, endpoint_id: str, tenant: str | None) -> Row:
     row = await tx.one(sql.get_webhook, id=endpoint_id)
     if row is None or tenant not in (None, row[1]):
         raise NotFound(_WHAT, endpoint_id)
-    return endpoint_of(row, row[13] if secret else "")
+    return row
 
 
 async def list_endpoints(tx: Tx, tenant: str | None, after: str, n: int) -> list[Endpoint]:
@@ -160,7 +169,7 @@ async def health_of(tx: Tx, ids: Sequence[str], tenant: str | None, n: int) -> d
     for id, threshold, open_for, failures, opened, until, now in await tx.all(
         sql.breakers_of_webhooks, ids=asked, tenant=tenant
     ):
-        stands = Breaker(
+        stands = BreakerRecord(
             scope=scope_of(id), threshold=threshold, open_for=open_for, opened_at=opened, open_until=until, now=now
         )
         found[id] = Health(stands.state, until, failures)

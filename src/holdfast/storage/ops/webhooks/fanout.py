@@ -38,9 +38,9 @@ class Passed:
     """Deliveries."""
     rows: int = 0
     more: bool = False
-    """Whether the log may have further rows."""
+    """True if the log may have further rows."""
     waits: bool = False
-    """Whether rows have been committed that are not in the log yet."""
+    """True if rows have been committed that are not in the log yet."""
     unreadable: tuple[int, ...] = ()
     """Rows of the log that were skipped."""
     missed: int = 0
@@ -102,8 +102,8 @@ async def _pairs(tx: Tx, logged: Sequence[tuple[int, Event]]) -> list[_Pair]:
     rows = await tx.all(sql.hearing_webhooks, tenants=tenants, words=words)
     if called := called_by(event for _, event in relevant):
         rows += await tx.all(sql.called_webhooks, ids=json.dumps(called))
-    audience = Audience(endpoint_of(row) for row in rows)
-    return [(endpoint, event) for seq, event in relevant for endpoint in audience.of(event) if seq > endpoint.after]
+    audience, after = Audience(endpoint_of(row) for row in rows), {row[0]: row[9] for row in rows}
+    return [(endpoint, event) for seq, event in relevant for endpoint in audience.of(event) if seq > after[endpoint.id]]
 
 
 async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str, str | None]]]:

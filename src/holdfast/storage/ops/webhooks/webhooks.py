@@ -12,7 +12,18 @@ from ....ids import ids
 from ....model.jobs import JobSpec
 from ....model.limits import JobLimits, key_lane
 from ....model.routing import Route
-from ....model.webhooks import QUEUE, TASK, Delivery, Endpoint, Sending, delivery_of, said_by
+from ....model.values import instant_of
+from ....model.webhooks import (
+    QUEUE,
+    TASK,
+    Delivery,
+    DeliveryWhole,
+    Endpoint,
+    Try,
+    delivery_of,
+    said_by,
+    whole_delivery_of,
+)
 from ....rules.lifecycle import MAX_GENERATION
 from ....rules.webhooks import ATTEMPTS
 from ...port import Row, Tx
@@ -61,14 +72,15 @@ async def log(tx: Tx, endpoint_id: str, before: str | None, n: int) -> list[Deli
     return [delivery_of(row) for row in await tx.all(sql.deliveries_to, endpoint=endpoint_id, before=before, n=n)]
 
 
-async def delivery(tx: Tx, delivery_id: str, tenant: str | None) -> Delivery:
+async def delivery(tx: Tx, delivery_id: str, tenant: str | None) -> DeliveryWhole:
     """Return one delivery with each of its failed attempts."""
     row = await _delivery(tx, delivery_id, tenant)
     tries = []
     for one in await attempts_of(tx, delivery_id):
         status, ms, text = said_by(None, one.error)
-        tries.append(Sending(one.attempt, one.ended_at, status, ms, text or one.outcome))
-    return delivery_of(row, tuple(tries))
+        at = instant_of(one.ended_at)
+        tries.append(Try(attempt=one.attempt, at=at, status=status, ms=ms, detail=text or one.outcome))
+    return whole_delivery_of(row, tuple(tries))
 
 
 async def retry(tx: Tx, delivery_id: str, tenant: str | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ....model.limits import QUOTA_LANE, ActiveLimits
-from ....model.queues import QueueSettings
+from ....model.queues import QueueRecord
 from ....model.routing import Route
 from ...port import Tx
 from ...statements import sql
@@ -31,10 +31,10 @@ class Lookout:
     """The number of jobs that this worker may run of each queue with a total."""
     next_due: int | None
     may_claim: bool
-    """Whether there is something that some worker could claim now."""
-    queues: list[QueueSettings]
+    """True if there is something that some worker could claim now."""
+    queues: list[QueueRecord]
     grants_over: bool = False
-    """Whether grants have expired that are not ended yet."""
+    """True if grants have expired that are not ended yet."""
 
 
 async def look(tx: Tx, worker_id: str, served: Collection[int]) -> Lookout:

@@ -60,7 +60,7 @@ delete from holdfast_reservation
                   where job.id = holdfast_reservation.job_id and job.state = 'running'), -1) <> epoch;
 
 -- name: mark_run
--- So that the end of the run, whoever writes it, releases its reservations.
+-- Any end of the run releases its reservations.
 update holdfast_live
    set holds = case when holds is null or holds = '[]' then '["run:' || id || '"]'
                     else substr(holds, 1, length(holds) - 1) || ',"run:' || id || '"]' end

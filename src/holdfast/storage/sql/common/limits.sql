@@ -330,14 +330,3 @@ insert into holdfast_share (queue, worker, slots) values (:queue, :worker, :slot
 
 -- name: delete_share
 delete from holdfast_share where queue = :queue and worker = :worker;
-
--- name: queues_with_work
--- Each queue that has something to claim, found by one step of holdfast_live_ready per route.
-with recursive routes(route) as (
-    select min(route) from holdfast_live where due = 1
-    union all
-    select (select min(j.route) from holdfast_live j where j.due = 1 and j.route > routes.route) from routes
-     where routes.route is not null
-)
-select distinct (select queue from holdfast_live j where j.due = 1 and j.route = routes.route limit 1)
-  from routes where routes.route is not null;

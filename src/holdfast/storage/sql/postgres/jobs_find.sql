@@ -4,7 +4,7 @@ select id, state, result, error, reason from holdfast_ended
  where id = any(array(select json_array_elements_text(:ids::json))) and finished_at is not null;
 
 -- The queues and tasks of a pool are found by jumping along its index from one to the next; each gives its first n.
--- These differ because only Postgres has lateral joins, and SQLite must be told its index.
+-- These differ because only Postgres has lateral joins, and SQLite needs its index by name.
 
 -- name: find_running
 -- At most as many as workers have slots. Index: holdfast_live_owned; ordered by it, or a server without statistics
