@@ -51,6 +51,8 @@ _ON_PACKAGE: Final = (
     (r"\bInvalidTaskBackend\b", "InvalidTaskBackendError"),
     # Its words before they were changed in Django.
     (r"does not support async Tasks\.", "does not support async tasks."),
+    # The words of Python 3.12.
+    (r'"without an implementation for abstract method \'enqueue\'"', '""'),
 )
 _PACKAGE: Final = "django_suite"
 
