@@ -88,6 +88,19 @@ def test_a_changed_file_restarts_a_worker_with_reload(sqlite_shop: Shop) -> None
         reloader.wait(60)
 
 
+@pytest.mark.thorough
+def test_with_reload_a_worker_that_an_error_ended_starts_again_when_it_is_mended(sqlite_shop: Shop) -> None:
+    tasks = sqlite_shop.folder / "orders" / "tasks.py"
+    right = tasks.read_text()
+    with sqlite_shop.running("holdfast_worker", "--reload", until=SERVES):
+        begin = sqlite_shop.log.stat().st_size
+        wrong = (f"{right}\ndef broken(:  # {n}\n" for n in itertools.count())
+        sqlite_shop.await_log("SyntaxError", begin, meanwhile=lambda: tasks.write_text(next(wrong)))
+        sqlite_shop.await_log("it starts again when a file changes", begin)
+        tasks.write_text(right)
+        sqlite_shop.await_log(SERVES, begin)
+
+
 def test_a_worker_is_not_started_before_migrate(blank_shop: Shop) -> None:
     said = blank_shop.manage("holdfast_worker", code=2)
     assert re.search(r"lacks \d+ of Holdfast's migrations; run: manage.py migrate holdfast", said)

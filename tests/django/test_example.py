@@ -30,6 +30,15 @@ from orders.models import Order
 jobs = {count.state: count.jobs for count in app.jobs.counts()}
 answer = [Order.objects.filter(receipt_sent__isnull=False).count(), jobs]
 """
+ADMIN = """
+from django.contrib.auth.models import User
+from django.test import Client
+from orders.tasks import yearly_report
+client = Client(headers={"host": "localhost"})
+client.force_login(User.objects.create_superuser("root"))
+pages = ("", f"{yearly_report.enqueue(2000).id}/change/")
+answer = [client.get(f"/admin/holdfast/job/{page}").status_code for page in pages]
+"""
 
 
 def test_manage_py_test_passes_with_and_without_a_kept_database(shop: Shop) -> None:
@@ -77,3 +86,11 @@ def await_receipts(shop: Shop) -> None:
     while (found := shop.ask(COUNT)) != [ORDERS, {"succeeded": ORDERS}]:
         assert time.monotonic() < deadline, (found, shop.log.read_text()[-4000:])
         time.sleep(0.2)
+
+
+def test_it_needs_no_package_for_djangos_tasks_framework(shop: Shop) -> None:
+    """Before Django 6.0 that is django-tasks, which is installed here."""
+    missing = 'raise ModuleNotFoundError("No module named \'django_tasks\'", name="django_tasks")\n'
+    (shop.folder / "django_tasks.py").write_text(missing)
+    shop.manage("check")
+    assert shop.ask(ADMIN) == [200, 200]

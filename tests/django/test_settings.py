@@ -52,7 +52,9 @@ def test_right_settings_are_not_reported() -> None:
         ({"DATABASE": "elsewhere"}, "E004", "DATABASES has no such alias", "It has "),
         ({"DATABASE": "mysql"}, "E005", "is MySQL, and Holdfast needs SQLite or PostgreSQL", "HOLDFAST['DATABASE']"),
         ({"DATABASE": "memory"}, "E006", "is in memory", "Give it a file"),
+        ({"DATABASE": "nameless"}, "E004", "DATABASES['nameless'] has no NAME", "Give it a file"),
         ({"DATABASE": "jobs", "SCHEMA": "work"}, "E007", "HOLDFAST['SCHEMA'] is for PostgreSQL", "Leave it out"),
+        ({"DATABASE": "jobs", "POOL_SIZE": 5}, "E007", "HOLDFAST['POOL_SIZE'] is for PostgreSQL", "Leave it out"),
         ({"DATABASE": "deferred"}, "W001", "begin deferred", '"transaction_mode": "IMMEDIATE"'),
     ],
 )
@@ -60,6 +62,7 @@ def test_a_wrong_setting_is_reported_with_what_to_do(holdfast: Any, check: str, 
     others = {
         "mysql": {"ENGINE": "tests.django.mysql", "NAME": "jobs"},
         "memory": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
+        "nameless": {"ENGINE": "django.db.backends.sqlite3"},
         "deferred": {"ENGINE": "django.db.backends.sqlite3", "NAME": "jobs.db"},
     }
     if isinstance(holdfast, dict):
@@ -87,11 +90,20 @@ def test_a_variable_that_names_another_store_is_reported(monkeypatch: pytest.Mon
         DjangoApp().open()
 
 
-def test_tasks_can_be_declared_under_wrong_settings_and_the_first_use_says_what_is_wrong() -> None:
-    with override_settings(HOLDFAST={"CONCURENCY": 5}):
+@pytest.mark.parametrize(
+    ("holdfast", "message"),
+    [
+        ({"CONCURENCY": 5}, "HOLDFAST has no key 'CONCURENCY'; did you mean 'CONCURRENCY'"),
+        ({"DATABASE": "jobs", "SCHEMA": "work"}, "schema is for Postgres, and the store is SQLite"),
+    ],
+)
+def test_tasks_can_be_declared_under_wrong_settings_and_the_first_use_says_what_is_wrong(
+    holdfast: dict[str, Any], message: str
+) -> None:
+    with override_settings(HOLDFAST=holdfast):
         app = DjangoApp()
         task = app.task(work)
-        with pytest.raises(ConfigError, match="HOLDFAST has no key 'CONCURENCY'; did you mean 'CONCURRENCY'"):
+        with pytest.raises(ConfigError, match=message):
             task.enqueue()
 
 

@@ -73,6 +73,17 @@ def test_a_rolled_back_savepoint_takes_only_its_own_job(project: Project, receip
     assert [exists(project, job) for job in (outer, inner, last)] == [True, False, True]
 
 
+def test_with_autocommit_off_it_is_part_of_the_open_transaction(project: Project, receipt: Task[..., Any]) -> None:
+    transaction.set_autocommit(False, using=project.alias)
+    undone = receipt.enqueue(1)
+    transaction.rollback(using=project.alias)
+    kept = receipt.enqueue(2)
+    assert not exists(project, kept)
+    transaction.commit(using=project.alias)
+    transaction.set_autocommit(True, using=project.alias)
+    assert [exists(project, job) for job in (undone, kept)] == [False, True]
+
+
 def test_a_refused_enqueue_leaves_the_block_usable(project: Project, receipt: Task[..., Any]) -> None:
     once = receipt.options(dedupe_key="once", on_duplicate="raise")
     with transaction.atomic(using=project.alias):

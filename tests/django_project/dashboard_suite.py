@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
 from django.db import connection
 from django.test import AsyncClient, Client, TestCase, override_settings
+from django.utils.formats import date_format
 
 from holdfast.contrib.django import app
 from holdfast.contrib.django.models import Job
 from holdfast.contrib.django.testing import run_jobs
+from holdfast.model.values import instant_of
 from tests.django_project import tasks
 
 FORM = "application/x-www-form-urlencoded"
@@ -239,6 +242,14 @@ class Admin(Project):
         self.assertContains(viewer, "OutOfInk")
         self.assertNotContains(viewer, "Traceback (most recent call last)")
         self.assertContains(viewer, "need the permission")
+
+    def test_times_are_those_of_the_projects_zone(self) -> None:
+        created = instant_of(app.jobs.get(self.ready).created_at).astimezone(ZoneInfo("Asia/Tokyo"))
+        pages = ("/admin/holdfast/job/", f"/admin/holdfast/job/{self.ready}/change/")
+        for use_tz in (True, False):
+            with self.settings(USE_TZ=use_tz, TIME_ZONE="Asia/Tokyo"):
+                for page in pages:
+                    self.assertContains(self.visit("otto").get(page), date_format(created, "DATETIME_FORMAT"))
 
     def test_an_operator_retries_and_cancels_selected_jobs_under_their_name(self) -> None:
         client = self.visit("otto")

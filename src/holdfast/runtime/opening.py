@@ -17,7 +17,7 @@ from ..storage.port import Store
 from ..telemetry import in_child
 
 _POSTGRES: Final = ("postgres", "postgresql")
-_POSTGRES_ONLY: Final = ("schema", "pool_size", "listen_dsn")
+POSTGRES_ONLY: Final = ("schema", "pool_size", "listen_dsn")
 _HOST: Final = re.compile(r"[\w.-]+:\d+(?=/)")
 _KEYWORDS: Final = re.compile(r"(^|\s)(host|hostaddr|dbname|service)=")
 
@@ -53,7 +53,7 @@ def refuse_postgres_settings(store: str | None, settings: Mapping[str, object]) 
     """Refuse Postgres settings given in code together with a SQLite store, which would ignore them."""
     if store is None or _scheme(store) in _POSTGRES:
         return
-    for name in _POSTGRES_ONLY:
+    for name in POSTGRES_ONLY:
         if settings.get(name) is not None:
             raise ConfigError(f"{name} is for Postgres, and the store is SQLite ({store}); leave it out")
 

@@ -13,6 +13,7 @@ from django.db import connections
 from django.http import HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 
@@ -26,7 +27,6 @@ from ...shapes.jobs import of_job, of_job_brief
 from .access import OPERATE, VIEW, identity_of, may
 from .models import Job
 from .project import shared_app
-from .results import shown
 
 _PAGE: Final = 100
 _FILTERS: Final = ("state", "queue", "task")
@@ -181,7 +181,8 @@ def _choice(action: Action) -> tuple[str, str]:
 
 
 def _facts(job: Any) -> list[tuple[str, Any]]:
-    times = [(name, shown(getattr(job, name))) for name in ("created_at", "not_before", "started_at", "finished_at")]
+    given = [(name, getattr(job, name)) for name in ("created_at", "not_before", "started_at", "finished_at")]
+    times = [(name, at and timezone.localtime(at)) for name, at in given]
     names = ("state", "reason", "queue", "priority", "title", "created_by", "tenant", "owner", "dedupe_key")
     attempts = f"{job.attempts} of {job.max_attempts or 'unlimited'}"
     every = [*((name, getattr(job, name)) for name in names), ("attempts", attempts), *times]

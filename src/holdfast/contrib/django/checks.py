@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
+from ...runtime.opening import POSTGRES_ONLY
 from . import conf
 from .location import store_text
 from .untyped import connections
@@ -34,9 +35,11 @@ def _check_database(project: conf.ProjectSettings) -> list[CheckMessage]:
     if connection.vendor != "sqlite":
         return []
     found: list[CheckMessage] = []
-    if project.schema is not None:
-        message = f"HOLDFAST['SCHEMA'] is for PostgreSQL, and DATABASES[{project.database!r}] is SQLite"
-        found.append(Error(message, hint="Leave it out.", id="holdfast.E007"))
+    given = {**project.options, "schema": project.schema}
+    for name in POSTGRES_ONLY:
+        if given.get(name) is not None:
+            message = f"HOLDFAST[{name.upper()!r}] is for PostgreSQL, and DATABASES[{project.database!r}] is SQLite"
+            found.append(Error(message, hint="Leave it out.", id="holdfast.E007"))
     mode = connection.settings_dict["OPTIONS"].get("transaction_mode")
     if str(mode).upper() not in ("IMMEDIATE", "EXCLUSIVE"):
         found.append(

@@ -78,9 +78,9 @@ class JoiningStore:
     def _open_transaction(self) -> object | None:
         others = []
         for connection in connections.all(initialized_only=True):
+            if connection.alias == self._alias and _is_in_transaction(connection):
+                return cast(object, connection)
             if connection.in_atomic_block:
-                if connection.alias == self._alias:
-                    return cast(object, connection)
                 others.append(connection.alias)
         if others:
             raise ConfigError(
@@ -96,6 +96,11 @@ class JoiningStore:
                 f"connection= is the database {connection.alias!r}, and jobs are in {self._alias!r}; leave it out, or"
                 f" pass connections[{self._alias!r}]"
             )
+
+
+def _is_in_transaction(connection: Any) -> bool:
+    # With autocommit off, the first statement begins one.
+    return bool(connection.in_atomic_block or (connection.connection is not None and not connection.autocommit))
 
 
 class _DjangosAdvice:

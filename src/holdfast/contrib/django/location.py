@@ -32,6 +32,8 @@ def store_text(alias: str) -> str:
 
 def _sqlite_file(alias: str, connection: Any) -> str:
     name = str(connection.settings_dict["NAME"])
+    if not name:
+        raise WrongSetting("E004", f"DATABASES[{alias!r}] has no NAME", "Give it a file.")
     if connection.is_in_memory_db() and not is_testing():
         raise WrongSetting(
             "E006",

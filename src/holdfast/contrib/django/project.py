@@ -25,11 +25,12 @@ class DjangoApp(App):
         try:
             given = conf.read()
             store = store_text(given.database)
+            options = {**given.options, "schema": given.schema} if given.schema else given.options
+            super().__init__(store, routes=given.routes, tenant=given.tenant, tenants=given.tenants, **options)
         except ConfigError as wrong:
             # Kept until the store is used: `manage.py check` imports tasks too, and must come to its report.
             self._wrong, given, store = wrong, conf.ProjectSettings(), "unusable.db"
-        options = {**given.options, "schema": given.schema} if given.schema else given.options
-        super().__init__(store, routes=given.routes, tenant=given.tenant, tenants=given.tenants, **options)
+            super().__init__(store)
         self.project: Final = given
         self._own_store: Final = self.config.store
         self._test_store: TestStore | None = None

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -17,10 +24,16 @@ from ...errors import ConfigError
 from .command_line import APP
 from .project import shared_app
 
+_log: Final = logging.getLogger("holdfast.worker")
+
 _GRACE: Final = 2.0
 """Seconds for running jobs to finish before a restart, unless --grace is given. The rest run again afterwards."""
 _ITS_APP: Final = ("where", "app_name", "store")
 """Parameters that name the app, which is the project's."""
+_CHANGED: Final = 3
+"""The exit code of a child that ended because a file has changed."""
+_LOOK: Final = 1.0
+"""Seconds between two looks for changed files."""
 _NOT_RELOADED: Final = {"processes": 1, "metrics_port": None}
 
 
@@ -51,7 +64,7 @@ def _work_reloaded(options: dict[str, Any]) -> None:
     del options["debug"]
     options["grace"] = _GRACE if options["grace"] is None else options["grace"]
     if os.environ.get(autoreload.DJANGO_AUTORELOAD_ENV) != "true":
-        autoreload.run_with_reloader(_nothing)  # starts this program again, as the child that has the worker
+        _keep_restarting()
         return
     leave, left = threading.Event(), threading.Event()
     try:
@@ -73,5 +86,26 @@ def _worker_until(leave: threading.Event, left: threading.Event, options: dict[s
     return work
 
 
-def _nothing() -> None:
-    """Do nothing."""
+def _keep_restarting() -> None:
+    """Run this program again as a child that has the worker, and again when a file has changed.
+
+    Unlike that of `run_with_reloader`, a child that cannot start ends nothing: the error is mended in a file.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    environment = {**os.environ, autoreload.DJANGO_AUTORELOAD_ENV: "true"}
+    with suppress(KeyboardInterrupt):
+        while True:
+            before = _modified()
+            code = subprocess.run(autoreload.get_child_arguments(), env=environment, close_fds=False).returncode
+            if code == 0:
+                return
+            if code != _CHANGED:
+                _log.error("the worker ended with exit code %s; it starts again when a file changes", code)
+                while _modified() == before:
+                    time.sleep(_LOOK)
+
+
+def _modified() -> dict[Path, float]:
+    """Return when each file was modified that is beside the modules of this process, also of new ones."""
+    folders = {path.parent for path in autoreload.iter_all_python_module_files()}
+    return {path: path.stat().st_mtime for folder in folders for path in folder.glob("*.py") if path.exists()}
