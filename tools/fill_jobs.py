@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.storage.job_fields import ENDED
 
 _GIVEN: Final = ("task", "tenant", "payload", "tags", "max_attempts", "limits", "created_at", "flow", "member")
-_LIVE: Final = (*ENDED, "due", "lane", "limits", "tags", "flow", "owner", "claim", "dedupe_held")
+_LIVE: Final = (*ENDED, "due", "lane", "limits", "owner", "claim", "dedupe_held")
 _DEFAULTS: Final = {
     "tenant": "''", "payload": "'{}'", "max_attempts": "5", "priority": "0", "attempts": "0", "past_attempts": "0",
     "generation": "0", "epoch": "0", "suspect": "0", "crashes": "0", "losses": "0", "linked": "0",

@@ -46,8 +46,8 @@ DAMAGE = {
     " select id, task, queue, tenant, route, 'ready', 1, priority, rank, not_before from holdfast_ended"
     " where id = :done": "verify",
     "insert into holdfast_ended select 'nobody' as id, task, queue, tenant, route, state, priority, rank, not_before,"
-    " reason, attempts, past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at,"
-    " cancel_reason, deadline, finished_at, finished_epoch, error, result, holds, linked from holdfast_ended"
+    " reason, tags, flow, attempts, past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses,"
+    " cancel_at, cancel_reason, deadline, finished_at, finished_epoch, error, result, holds, linked from holdfast_ended"
     " where id = :done": "verify",
 }
 

@@ -3,9 +3,9 @@
 The types of `model.jobs` are the table: `JobRecord` has every column that is read, `Claimed` those that a claim
 returns, and a field that `JobSpec` and `JobRecord` share is stored as it is given. A new field is said there and in a
 migration, and nowhere else in storage. In a statement, `@job` stands for the columns of a record, `@claimed(live)` for
-those of a claim, `@given` for those that `holdfast_job` stores as given, and `@copied` for those that `holdfast_live`
-does: alone for their names, `(bound)` for their parameters, `(cast)` for the same with types, `(kept)` for what a fork
-keeps. `@given(typed)` is all of them with their types. `@ended` stands for the columns of `holdfast_ended`,
+those of a claim, `@taken(live)` for the same from the rows before it, `@given` for those that `holdfast_job` stores
+as given, and `@copied` for those that `holdfast_live` does: alone for their names, `(bound)` for their parameters,
+`(cast)` for the same with types, `(kept)` for what a fork keeps. `@given(typed)` is all of them with their types. `@ended` stands for the columns of `holdfast_ended`,
 `@success(live, result)` for their values at a success, and `@key(job)` for the text under which a key is held.
 """
 
@@ -53,6 +53,12 @@ def _claimed(alias: str) -> list[str]:
     return [replaced.get(name, f"{'job' if name in _OF_THE_JOB else alias}.{name}") for name in CLAIMED]
 
 
+def _taken(alias: str) -> list[str]:
+    """Return the columns of a claim from the rows before it."""
+    grown = {f"{alias}.{name}" for name in ("attempts", "epoch")}
+    return [f"{column} + 1" if column in grown else column for column in _claimed(alias)]
+
+
 def _columns(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     forms: dict[str, Callable[[str], str]] = {
         "": lambda name: name,
@@ -81,8 +87,8 @@ STORED: Final = tuple(name for name in GIVEN if name not in _OF_THE_PLACE)
 """The fields of a new job that are stored in `holdfast_job`."""
 
 ENDED: Final = (
-    "id", "task", "queue", "tenant", "route", "state", "priority", "rank", "not_before", "reason", "attempts",
-    "past_attempts", "generation", "epoch", "claimed_at", "started_at", "suspect", "crashes", "losses", "cancel_at",
+    "id", "task", "queue", "tenant", "route", "state", "priority", "rank", "not_before", "reason", "tags", "flow",
+    "attempts", "past_attempts", "generation", "epoch", "claimed_at", "started_at", "suspect", "crashes", "losses", "cancel_at",
     "cancel_reason", "deadline", "finished_at", "finished_epoch", "error", "result", "holds", "linked",
 )  # fmt: skip
 """The columns of a job that has ended."""
@@ -106,9 +112,9 @@ def _key(alias: str) -> list[str]:
     return [f"{alias}.tenant || '\x1f' || {alias}.dedupe_scope || '\x1f' || {alias}.dedupe_key"]
 
 
-_LIST: Final = re.compile(r"@(job|claimed|given|copied|ended|success|key)\b(?:\(((?:[^()]|\([^()]*\))*)\))?")
+_LIST: Final = re.compile(r"@(job|claimed|taken|given|copied|ended|success|key)\b(?:\(((?:[^()]|\([^()]*\))*)\))?")
 _LISTS: Final[dict[str, Callable[[str], list[str]]]] = {
-    "job": _record, "claimed": _claimed, "given": _columns(STORED), "copied": _columns(COPIED),
+    "job": _record, "claimed": _claimed, "taken": _taken, "given": _columns(STORED), "copied": _columns(COPIED),
     "ended": _ended, "success": _success, "key": _key,
 }  # fmt: skip
 # Annotations are texts, by `from __future__ import annotations`.

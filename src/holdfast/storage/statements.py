@@ -32,8 +32,8 @@ _FILTER: Final = """(cast(:state as text) is null or {0}.state = :state)
    and (cast(:queue as text) is null or {0}.queue = :queue)
    and (cast(:task as text) is null or {0}.task = :task)
    and (cast(:tenant as text) is null or {0}.tenant = :tenant)
-   and (cast(:reason as text) is null or {0}.reason = :reason)
-   and (cast(:flow as text) is null or {flow} = :flow)
+   and (cast(:reason as text) is null or {reason} = :reason)
+   and (cast(:flow as text) is null or {0}.flow = :flow)
    and (cast(:worker as text) is null or {owner} = :worker)
    and (cast(:created_after as bigint) is null or {created_at} >= :created_after)
    and (cast(:created_before as bigint) is null or {created_at} < :created_before)
@@ -136,14 +136,11 @@ def _expand(body: str) -> str:
 
 def _filter(alias: str) -> str:
     due, owner = (f"{alias}.due", f"{alias}.owner") if alias != "ended" else ("null", "null")
-    is_place = alias in ("live", "ended")
-    flow, created_at = (
-        f"(select given.{name} from holdfast_job as given where given.id = {alias}.id)"  # noqa: S608 - our own names
-        if is_place
-        else f"{alias}.{name}"
-        for name in ("flow", "created_at")
-    )
-    return _FILTER.format(alias, due=due, owner=owner, flow=flow, created_at=created_at)
+    reason = "case when live.owner is null then live.reason end" if alias == "live" else f"{alias}.reason"
+    created_at = f"{alias}.created_at"
+    if alias in ("live", "ended"):
+        created_at = f"(select given.created_at from holdfast_job as given where given.id = {alias}.id)"  # noqa: S608 - our own names
+    return _FILTER.format(alias, due=due, owner=owner, reason=reason, created_at=created_at)
 
 
 def _folder(name: str) -> dict[str, str]:

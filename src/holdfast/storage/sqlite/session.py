@@ -26,6 +26,10 @@ from .reserve_file import Ballast
 from .writer import Writer
 
 _SCHEMA_VERSION: Final = "pragma schema_version"
+# SQLite notes the pages that a statement changes, to undo it alone if it fails: from 64 KB on in a file that it makes
+# and deletes again, for a claim of 100 too. A migration sorts whole tables, and keeps its files.
+_SCRATCH_IN_MEMORY: Final = "pragma temp_store=memory"
+_SCRATCH_IN_FILES: Final = "pragma temp_store=default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,7 @@ class Session:
         try:
             with translated():
                 self._examine(connection, settings, deadline)
+                connection.execute(_SCRATCH_IN_MEMORY)
                 path, files = settings.location.path, files_of(settings.location)
                 self.writer = Writer(
                     connection,
@@ -89,7 +94,11 @@ class Session:
 
     def upgrade(self, now: int) -> list[str]:
         with translated():
-            ran = schema.upgrade(self.writer.connection, now)
+            self.writer.connection.execute(_SCRATCH_IN_FILES)
+            try:
+                ran = schema.upgrade(self.writer.connection, now)
+            finally:
+                self.writer.connection.execute(_SCRATCH_IN_MEMORY)
         self.mismatch = None
         return ran
 

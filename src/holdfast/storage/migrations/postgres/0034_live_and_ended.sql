@@ -74,6 +74,9 @@ create table holdfast_ended (
     not_before     bigint not null,
     -- How it failed, or why it was cancelled.
     reason         text,
+    -- Copies, for those that follow the ends of jobs.
+    tags           text,
+    flow           text collate "C",
     attempts       integer not null,
     past_attempts  integer not null,
     generation     integer not null,
@@ -106,11 +109,11 @@ select id, task, queue, tenant, route, state, due, priority, rank, not_before, r
  where finished_at is null;
 
 insert into holdfast_ended (
-    id, task, queue, tenant, route, state, priority, rank, not_before, reason, attempts, past_attempts, generation,
-    epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline, finished_at,
+    id, task, queue, tenant, route, state, priority, rank, not_before, reason, tags, flow, attempts,
+    past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline, finished_at,
     finished_epoch, error, result, holds, linked)
-select id, task, queue, tenant, route, state, priority, rank, not_before, reason, attempts, past_attempts, generation,
-       epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline,
+select id, task, queue, tenant, route, state, priority, rank, not_before, reason, tags, flow, attempts,
+       past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline,
        finished_at, finished_epoch, error, result, holds, linked
   from holdfast_job
  where finished_at is not null
@@ -206,11 +209,11 @@ execute function holdfast_refuse_move();
 create function holdfast_move_ended() returns trigger language plpgsql as $$
 begin
     insert into holdfast_ended (
-        id, task, queue, tenant, route, state, priority, rank, not_before, reason, attempts, past_attempts,
-        generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason,
+        id, task, queue, tenant, route, state, priority, rank, not_before, reason, tags, flow, attempts,
+        past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason,
         deadline, finished_at, finished_epoch, error, result, holds, linked)
     values (new.id, new.task, new.queue, new.tenant, new.route, new.state, new.priority, new.rank, new.not_before,
-        new.reason, new.attempts, new.past_attempts, new.generation, new.epoch, new.claimed_at,
+        new.reason, new.tags, new.flow, new.attempts, new.past_attempts, new.generation, new.epoch, new.claimed_at,
         new.started_at, new.suspect, new.crashes, new.losses, new.cancel_at, new.cancel_reason, new.deadline,
         new.finished_at, new.finished_epoch, new.error, new.result, new.holds, new.linked);
     delete from holdfast_live where id = new.id;
@@ -228,7 +231,7 @@ execute function holdfast_tell_job();
 create or replace function holdfast_note_hop() returns trigger language plpgsql as $$
 begin
     insert into holdfast_hop (job_id, at, state, flow)
-    select new.id, new.finished_at, new.state, job.flow from holdfast_job as job where job.id = new.id
+    values (new.id, new.finished_at, new.state, new.flow)
         on conflict (job_id) do update set at = excluded.at, state = excluded.state, flow = null;
     return null;
 end $$;

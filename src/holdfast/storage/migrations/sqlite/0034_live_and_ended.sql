@@ -17,7 +17,7 @@ create table holdfast_live (
     -- The order among jobs of one priority: the due time, or a fairness tag.
     rank           integer not null,
     not_before     integer not null,
-    -- The reason why it is ready or blocked.
+    -- The reason why it is ready or blocked. While it runs, that of before: holdfast_any_job hides it.
     reason         text,
     lane           text,
     -- Copies, which transitions read without the rest of the job.
@@ -74,6 +74,9 @@ create table holdfast_ended (
     not_before     integer not null,
     -- How it failed, or why it was cancelled.
     reason         text,
+    -- Copies, for those that follow the ends of jobs.
+    tags           text,
+    flow           text,
     attempts       integer not null,
     past_attempts  integer not null,
     generation     integer not null,
@@ -106,11 +109,11 @@ select id, task, queue, tenant, route, state, due, priority, rank, not_before, r
  where finished_at is null;
 
 insert into holdfast_ended (
-    id, task, queue, tenant, route, state, priority, rank, not_before, reason, attempts, past_attempts, generation,
-    epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline, finished_at,
+    id, task, queue, tenant, route, state, priority, rank, not_before, reason, tags, flow, attempts,
+    past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline, finished_at,
     finished_epoch, error, result, holds, linked)
-select id, task, queue, tenant, route, state, priority, rank, not_before, reason, attempts, past_attempts, generation,
-       epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline,
+select id, task, queue, tenant, route, state, priority, rank, not_before, reason, tags, flow, attempts,
+       past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason, deadline,
        finished_at, finished_epoch, error, result, holds, linked
   from holdfast_job
  where finished_at is not null
@@ -206,7 +209,8 @@ create view holdfast_any_job as
 select job.id, job.task, job.tenant, coalesce(live.queue, ended.queue) as queue, coalesce(live.route, ended.route) as
        route, coalesce(live.state, ended.state) as state, live.due, coalesce(live.priority, ended.priority) as
        priority, coalesce(live.rank, ended.rank) as rank, coalesce(live.not_before, ended.not_before) as
-       not_before, coalesce(live.reason, ended.reason) as reason, live.lane, coalesce(live.attempts,
+       not_before, case when live.owner is null
+       then coalesce(live.reason, ended.reason) end as reason, live.lane, coalesce(live.attempts,
        ended.attempts) as attempts, coalesce(live.past_attempts, ended.past_attempts) as past_attempts,
        coalesce(live.generation, ended.generation) as generation, coalesce(live.epoch, ended.epoch) as epoch,
        live.owner, live.claim, coalesce(live.claimed_at, ended.claimed_at) as claimed_at,
@@ -235,17 +239,19 @@ create trigger holdfast_live_ended after update of finished_at on holdfast_live
 when new.finished_at is not null and old.finished_at is null
 begin
     insert into holdfast_ended (
-        id, task, queue, tenant, route, state, priority, rank, not_before, reason, attempts, past_attempts,
-        generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason,
+        id, task, queue, tenant, route, state, priority, rank, not_before, reason, tags, flow, attempts,
+        past_attempts, generation, epoch, claimed_at, started_at, suspect, crashes, losses, cancel_at, cancel_reason,
         deadline, finished_at, finished_epoch, error, result, holds, linked)
     values (new.id, new.task, new.queue, new.tenant, new.route, new.state, new.priority, new.rank, new.not_before,
-        new.reason, new.attempts, new.past_attempts, new.generation, new.epoch, new.claimed_at,
+        new.reason, new.tags, new.flow, new.attempts, new.past_attempts, new.generation, new.epoch, new.claimed_at,
         new.started_at, new.suspect, new.crashes, new.losses, new.cancel_at, new.cancel_reason, new.deadline,
         new.finished_at, new.finished_epoch, new.error, new.result, new.holds, new.linked);
     delete from holdfast_live where id = new.id;
 end;
 
-create trigger holdfast_live_told after update of state on holdfast_live
+-- Whatever changes the state sets a reason, except for a claim: to find that a trigger has nothing to do takes a tenth of
+-- it.
+create trigger holdfast_live_told after update of reason on holdfast_live
 when new.state <> old.state and new.state not in ('running', 'succeeded') and coalesce(new.due, 0) <> 2
 begin
     insert into holdfast_event (
@@ -262,7 +268,7 @@ end;
 create trigger holdfast_ended_hop after insert on holdfast_ended when new.linked = 1
 begin
     insert into holdfast_hop (job_id, at, state, flow)
-    select new.id, new.finished_at, new.state, job.flow from holdfast_job as job where job.id = new.id
+    values (new.id, new.finished_at, new.state, new.flow)
         on conflict (job_id) do update set at = excluded.at, state = excluded.state, flow = null;
 end;
 

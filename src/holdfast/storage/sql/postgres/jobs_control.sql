@@ -39,7 +39,7 @@ returning item.n, job.id;
 -- name: revive_each
 -- Moves an ended job back to the live ones, unless another live job holds its dedupe key.
 with old as materialized (
-    select @ended(ended), job.limits, job.tags, job.flow, item.held, item.n
+    select @ended(ended), job.limits, item.held, item.n
       from unnest(:id::text[], :held::text[]) with ordinality as item(id, held, n)
       join holdfast_ended as ended on ended.id = item.id
       join holdfast_job as job on job.id = ended.id
@@ -48,8 +48,8 @@ with old as materialized (
      order by ended.id
        for update of ended
 ), moved as (
-    insert into holdfast_live (@ended, limits, tags, flow, dedupe_held)
-    select @ended, limits, tags, flow, held from old
+    insert into holdfast_live (@ended, limits, dedupe_held)
+    select @ended, limits, held from old
         on conflict do nothing
     returning id
 ), gone as (

@@ -14,11 +14,32 @@ returning 1;
 
 -- name: claim_jobs
 -- Each route is probed by prefix equality on holdfast_live_ready and gives at most n rows, so the cost depends
--- neither on the backlog nor on future rows. The write lock is held: no row can be taken by another.
+-- neither on the backlog nor on future rows. The write lock is held: what is read stays ready until it is taken, and to
+-- return rows from the update would cost a second reading of each.
 -- Differs: there is no round trip to save, so nothing is taken by a lone statement.
+select @taken(live)
+  from (select job.id
+          from json_each(:routes) as r
+         cross join holdfast_live as job
+            on job.id in (select head.id from holdfast_live as head
+                              where head.due = 1 and head.route = r.value ->> '$.route'
+                                and head.priority >= coalesce(r.value ->> '$.least', -32768)
+                                and head.priority <= coalesce(r.value ->> '$.most', 32767)
+                                and head.rank >= coalesce(r.value ->> '$.since', -9223372036854775807)
+                              order by head.priority desc, head.rank, head.id limit :n)
+         where not exists (select 1 from holdfast_queue as q
+                            where q.name = r.value ->> '$.queue'
+                            and (q.state in ('paused', 'disabled') or q.cool_until > :now))
+         order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
+         limit :n) as first
+ cross join holdfast_live as live on live.id = first.id
+ cross join holdfast_job as job on job.id = live.id
+ where exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
+   and :lone = 0;
+-- then:
 update holdfast_live
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       claimed_at = :now, started_at = coalesce(started_at, :now),
        holds = case when limits ->> '$.breaker' is null
                     then case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end
                     when limits ->> '$.key' is null then json_array('breaker:' || (limits ->> '$.breaker'))
@@ -26,35 +47,13 @@ update holdfast_live
        dedupe_held = case when dedupe_held is not null
                                and (select job.dedupe_until from holdfast_job as job where job.id = holdfast_live.id) <> 'start'
                           then dedupe_held end
- where id in (
-       select job.id
-         from json_each(:routes) as r
-        cross join holdfast_live as job
-           on job.id in (select head.id from holdfast_live as head
-                             where head.due = 1 and head.route = r.value ->> '$.route'
-                               and head.priority >= coalesce(r.value ->> '$.least', -32768)
-                               and head.priority <= coalesce(r.value ->> '$.most', 32767)
-                               and head.rank >= coalesce(r.value ->> '$.since', -9223372036854775807)
-                             order by head.priority desc, head.rank, head.id limit :n)
-        where not exists (select 1 from holdfast_queue as q
-                           where q.name = r.value ->> '$.queue'
-                           and (q.state in ('paused', 'disabled') or q.cool_until > :now))
-        order by r.value ->> '$.tier', job.priority desc, job.rank, job.id
-        limit :n)
-   and exists (select 1 from holdfast_worker where id = :owner and state = 'alive')
-   and :lone = 0
-returning id;
--- then: RETURNING cannot join
-select @claimed(live)
-  from json_each(:ids) as taken
- cross join holdfast_live as live on live.id = taken.value
- cross join holdfast_job as job on job.id = live.id;
+ where id in (select value from json_each(:ids)) and due = 1;
 
 -- name: claim_suspects
 -- The same claim over holdfast_live_suspect. `alone` says that nothing else runs in the worker meanwhile.
 update holdfast_live
    set state = 'running', due = null, owner = :owner, claim = :claim, epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = :now, started_at = coalesce(started_at, :now), reason = null,
+       claimed_at = :now, started_at = coalesce(started_at, :now),
        holds = case when limits ->> '$.breaker' is null
                     then case when limits ->> '$.key' is not null then json_array(limits ->> '$.key') end
                     when limits ->> '$.key' is null then json_array('breaker:' || (limits ->> '$.breaker'))

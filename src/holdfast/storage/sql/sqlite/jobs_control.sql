@@ -37,8 +37,8 @@ returning id;
 
 -- name: revive_each
 -- Moves an ended job back to the live ones, unless another live job holds its dedupe key.
-insert into holdfast_live (@ended, limits, tags, flow, dedupe_held)
-select @ended(ended), job.limits, job.tags, job.flow, :held
+insert into holdfast_live (@ended, limits, dedupe_held)
+select @ended(ended), job.limits, :held
   from holdfast_ended as ended join holdfast_job as job on job.id = ended.id
  where ended.id = :id and ended.generation < :max_generation
    and (:held is null or not exists (select 1 from holdfast_live as twin where twin.dedupe_held = :held))

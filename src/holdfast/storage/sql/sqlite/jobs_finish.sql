@@ -6,9 +6,7 @@ select @success(live, item.value ->> '$.result')
   from json_each(:items) as item
  cross join holdfast_live as live on live.id = item.value ->> '$.id'
  where live.state = 'running' and +live.owner = :owner and live.epoch = item.value ->> '$.epoch'
-returning id, finished_epoch, 'succeeded', queue, task, tenant, attempts,
-          (select job.tags from holdfast_job as job where job.id = holdfast_ended.id),
-          (select job.flow from holdfast_job as job where job.id = holdfast_ended.id), linked, holds;
+returning id, finished_epoch, 'succeeded', queue, task, tenant, attempts, tags, flow, linked, holds;
 -- then:
 delete from holdfast_live where id in (select value from json_each(:ids));
 
