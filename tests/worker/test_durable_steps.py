@@ -258,6 +258,25 @@ async def test_steps_of_one_name_in_tasks_without_an_order_are_refused(shop: Sho
     assert "in no order that a replay could repeat" in (shop.app.jobs.attempts(record.id)[0].error or "")
 
 
+@live
+async def test_tasks_that_follow_each_other_may_repeat_a_name(shop: Shop) -> None:
+    ledger = Ledger()
+
+    @shop.app.task(retry=AT_ONCE)
+    async def follows(ctx: Context) -> list[int]:
+        async def one(n: int) -> int:
+            return (await ctx.gather(ctx.step("same", ledger.adoes, n)))[0] + await ctx.step("same", ledger.adoes, n)
+
+        found = [await asyncio.create_task(one(n)) for n in range(3)]
+        if ctx.attempt == 1:
+            raise RuntimeError("again")
+        return found
+
+    async with shop.working():
+        assert await (await follows.aenqueue()).aresult(SOON) == [0, 2, 4]
+    assert ledger.done == [0, 0, 1, 1, 2, 2]
+
+
 # -- steps that fail
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from ..clock import SECOND, SYSTEM_CLOCK
 from ..errors import HoldfastError, InvalidArguments, InvalidInput, LeaseLost, PayloadTooLarge, StepDiverged, StepFailed
@@ -30,6 +31,8 @@ from .options import ONCE, StepPolicy
 from .step_functions import StepFunction, step_function
 from .step_io import AsyncStepIO, BlockingStepIO, StepIO
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
 # Stop reasons after which the handler's requests are ignored.
@@ -37,6 +40,21 @@ _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 # Exceptions that a step's own policy does not retry: the run is over, or the step raised an outcome itself.
 _NOT_TRIED_AGAIN: Final = (JobOutcome, LeaseLost, StepDiverged, InvalidInput)
 _CONTEXTS: Final = (Context, SyncContext)
+
+
+def ending(
+    made: Callable[Concatenate[Durable, Call, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Durable, Call, P], Coroutine[Any, Any, R]]:
+    """Note the end of a call, after which another task or thread may use its name."""
+
+    @functools.wraps(made)
+    async def run(durable: Durable, call: Call, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await made(durable, call, *args, **kwargs)
+        finally:
+            durable.end(call)
+
+    return run
 
 
 class Durable:
@@ -98,6 +116,7 @@ class Durable:
 
     # -- implementation
 
+    @ending
     async def _step(self, call: Call, function: StepFunction, run: Perform, policy: StepPolicy) -> Any:
         what = f"the value of step {call.name!r}"
         found = await self.find(call)
@@ -153,6 +172,7 @@ class Durable:
             # The step's effects cannot be undone, and each further attempt would repeat them.
             self.doom(error, "bad_result")
 
+    @ending
     async def _sleep(self, call: Call, until: int | None, delay: int | None) -> None:
         found = await self.find(call)
         if self.is_inline:
@@ -165,6 +185,7 @@ class Durable:
         if left > 0:
             await self.pause(Snoozed(left, "sleep"))
 
+    @ending
     async def _enqueue(self, call: Call, request: Any) -> Job[Any]:
         found = await self.find(call)
         if found is not None:
@@ -182,6 +203,9 @@ class Durable:
         check_call_name(name)
         scope = self._scope + site_of(self).scope
         return self._journal.number(kind, scope + name, called, self.io.caller())
+
+    def end(self, call: Call) -> None:
+        self._journal.end(call)
 
     async def find(self, call: Call) -> Step | None:
         """Return the record of a call; stop the handler here if the outcome of its run is decided."""
