@@ -6,6 +6,7 @@ import functools
 import json
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
@@ -26,6 +27,7 @@ from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from ..tasks.job import Job
 from ..tasks.options import Seconds
 from ..tasks.task import value_limit
+from .attributes import Notes
 from .journal import CallSite, RunJournal, inside, site_of
 from .options import ONCE, StepPolicy
 from .step_functions import StepFunction, step_function
@@ -98,12 +100,14 @@ class Durable:
         if self.stop.resources is not None:
             wanted = function.injected(self.app._find_resource, args, kwargs)
         args, kwargs = function.arguments(context, args, kwargs)
+        notes = Notes(self)
 
         async def run() -> Any:
             more = await self.io.open(wanted) if wanted else {}
-            return await self.io.call(fn, function.is_async, args, {**kwargs, **more})
+            with notes.taken():
+                return await self.io.call(fn, function.is_async, args, {**kwargs, **more})
 
-        return self._step(call, function, run, policy or ONCE)
+        return self._step(call, function, run, policy or ONCE, notes)
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[Any, Any, None]:
         until = check_instant("the end of the sleep", how_long) if isinstance(how_long, datetime) else None
@@ -117,7 +121,7 @@ class Durable:
     # -- implementation
 
     @ending
-    async def _step(self, call: Call, function: StepFunction, run: Perform, policy: StepPolicy) -> Any:
+    async def _step(self, call: Call, function: StepFunction, run: Perform, policy: StepPolicy, notes: Notes) -> Any:
         what = f"the value of step {call.name!r}"
         found = await self.find(call)
         if found is None:
@@ -125,7 +129,7 @@ class Durable:
             value, attempts = await self._try(call, run, policy)
             text = self._encode(function, value, what)
             took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
-            found = await self.record(call, text, attempts=attempts, took=took)
+            found = await self.record(call, text, attempts=attempts, took=took, attributes=notes.text)
         if found.error is not None:
             raise _failed(call.name, found.error)
         return function.decode(found.value, what)
@@ -222,9 +226,16 @@ class Durable:
         return await self.io.read(Op(lambda tx: steps.whole(tx, found), single=True))
 
     async def record(
-        self, call: Call, value: str | None, *, attempts: int = 1, took: int = 0, wake_after: int | None = None
+        self,
+        call: Call,
+        value: str | None,
+        *,
+        attempts: int = 1,
+        took: int = 0,
+        wake_after: int | None = None,
+        attributes: str | None = None,
     ) -> Step:
-        step, info = entry_of(call, value, attempts), self.info
+        step, info = replace(entry_of(call, value, attempts), attributes=attributes), self.info
         if self.is_inline:
             return step
 
