@@ -10,8 +10,9 @@ from .kit import Run, answer
 def _durable(app: App) -> tuple[str, list[str]]:
     done: list[str] = []
 
-    def note(word: str) -> str:
+    def note(ctx: Context, word: str) -> str:
         done.append(word)
+        ctx.describe(model="gpt-5", input_tokens=1310, output_tokens=12, cost=0.002)
         return word
 
     @app.task
@@ -31,7 +32,11 @@ def test_a_jobs_steps_are_shown_with_what_was_called_and_their_values(app: App, 
     (shown,) = answer(run("jobs", "show", job_id, "--json"))["jobs"]
     assert [step["key"] for step in shown["steps"]] == ["step:load#1", "step:draft#1", "sleep:#1"]
     assert (shown["steps"][0]["called"], shown["steps"][0]["value"]) == ("note", "load")
+    assert shown["steps"][0]["attributes"] == {
+        "model": "gpt-5", "input_tokens": 1310, "output_tokens": 12, "cost": "0.002",
+    }  # fmt: skip
     text = run("jobs", "show", job_id).output
+    assert "gpt-5 · tokens: 1,310 in, 12 out · cost 0.002" in text
     assert "step:load#1" in text and '"draft"' in text
 
 

@@ -43,11 +43,12 @@ def journal(world: World, job_id: str) -> list[Step]:
 
 def test_a_recorded_step_is_read_back_with_when_it_ran(world: World) -> None:
     owner, job = running(world)
-    told = record(world, owner, job, entry(attempts=3), took=1_500)
+    told = record(world, owner, job, entry(attempts=3, attributes='{"model":"m"}'), took=1_500)
     (found,) = journal(world, job.id)
     assert found == told
     assert (found.key, found.called, found.value, found.attempts) == ("step:load#1", "fetch", "1", 3)
     assert (found.started_at, found.ended_at, found.epoch) == (world.now - 1_500, world.now, job.epoch)
+    assert found.attributes == '{"model":"m"}'
 
 
 def test_steps_come_in_the_order_in_which_they_were_asked_for(world: World) -> None:

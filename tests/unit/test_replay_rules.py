@@ -88,6 +88,18 @@ def test_one_name_for_two_functions_or_by_two_tasks_is_refused() -> None:
         journal.number("step", "load", "f", by="another")
 
 
+def test_another_task_may_use_a_name_when_all_its_calls_have_ended() -> None:
+    journal = RunJournal()
+    first, second = (journal.number("step", "load", "f", by="me") for _ in range(2))
+    journal.end(first)
+    with pytest.raises(InvalidInput, match="await the first before the second"):
+        journal.number("step", "load", "f", by="another")
+    journal.end(second)
+    assert journal.number("step", "load", "f", by="another").nth == 3
+    with pytest.raises(InvalidInput, match="two tasks or threads"):
+        journal.number("step", "load", "f", by="me")
+
+
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [("load", "step:load#1"), ("load#2", "step:load#2"), ("sleep:#1", "sleep:#1"), ("nothing", None)],

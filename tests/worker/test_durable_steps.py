@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Fail, RetryPolicy, SyncContext, fixed
-from holdfast.errors import StepDiverged, StepFailed
+from holdfast import Context, Fail, RetryPolicy, SyncContext, current, fixed
+from holdfast.errors import InvalidInput, StepDiverged, StepFailed
 from holdfast.model.jobs import JobRecord
+from holdfast.model.steps import StepAttributes
 from holdfast.storage.ops import steps
 from tests.patience import SOON
 
@@ -256,6 +257,77 @@ async def test_steps_of_one_name_in_tasks_without_an_order_are_refused(shop: Sho
     record = await _fails(shop, races)
     assert record.state == "failed"
     assert "in no order that a replay could repeat" in (shop.app.jobs.attempts(record.id)[0].error or "")
+
+
+@live
+async def test_tasks_that_follow_each_other_may_repeat_a_name(shop: Shop) -> None:
+    ledger = Ledger()
+
+    @shop.app.task(retry=AT_ONCE)
+    async def follows(ctx: Context) -> list[int]:
+        async def one(n: int) -> int:
+            return (await ctx.gather(ctx.step("same", ledger.adoes, n)))[0] + await ctx.step("same", ledger.adoes, n)
+
+        found = [await asyncio.create_task(one(n)) for n in range(3)]
+        if ctx.attempt == 1:
+            raise RuntimeError("again")
+        return found
+
+    async with shop.working():
+        assert await (await follows.aenqueue()).aresult(SOON) == [0, 2, 4]
+    assert ledger.done == [0, 0, 1, 1, 2, 2]
+
+
+# -- attributes
+
+
+@live
+async def test_a_step_is_recorded_with_the_attributes_of_its_last_try(shop: Shop) -> None:
+    tries: list[int] = []
+
+    @shop.app.task(max_attempts=1)
+    async def asks(ctx: Context) -> None:
+        async def inner() -> int:
+            ctx.describe(tool="inner")
+            return 1
+
+        def on_a_thread() -> None:
+            current().describe(output_tokens=12)
+
+        async def model() -> str:
+            tries.append(1)
+            if len(tries) == 1:
+                ctx.describe(cost=1)
+                raise OSError("not now")
+            ctx.describe(model="m", input_tokens=310)
+            await asyncio.to_thread(on_a_thread)
+            await ctx.step("inner", inner)
+            return "yes"
+
+        await ctx.options(max_attempts=2, retry=AT_ONCE).step("think", model)
+
+    async with shop.working():
+        job = await asks.aenqueue()
+        await job.aresult(SOON)
+    said = {step.key: step.attributes for step in shop.app.jobs.steps(job.id)}
+    assert said == {
+        "step:think#1": StepAttributes(model="m", input_tokens=310, output_tokens=12),
+        "step:think#1/inner#1": StepAttributes(tool="inner"),
+    }
+
+
+@live
+@pytest.mark.parametrize("given", [{"input_tokens": -1}, {"output_tokens": 1.5}, {"cost": -1}, {"model": ""}])
+async def test_wrong_attributes_and_those_of_no_step_are_refused(shop: Shop, given: dict[str, Any]) -> None:
+    @shop.app.task(max_attempts=1)
+    async def asks(ctx: Context) -> None:
+        with pytest.raises(InvalidInput, match="there is no step to describe"):
+            ctx.describe(model="m")
+        with pytest.raises(InvalidInput, match="model|tokens|cost"):
+            ctx.describe(**given)
+
+    async with shop.working():
+        await (await asks.aenqueue()).aresult(SOON)
 
 
 # -- steps that fail

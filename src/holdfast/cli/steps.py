@@ -53,8 +53,9 @@ def print_steps(steps: Sequence[StepInfo]) -> None:
             step.attempts,
             instant(step.ended_at),
             f"{(step.ended_at - step.started_at).total_seconds():.3g} s",
+            step.attributes.summary if step.attributes else "",
             line_of(step.error) or json.dumps(step.value, ensure_ascii=False),
         )
         for step in steps
     ]
-    print_table(("step", "function", "tries#", "ended", "took#", "value…"), rows, empty="")
+    print_table(("step", "function", "tries#", "ended", "took#", "attributes", "value…"), rows, empty="")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from ..ids import ids
-from ..model.steps import Step, StepInfo
+from ..model.steps import Step, StepAttributes, StepInfo
 from ..model.values import decoded, instant_of
 from ..names import check_name
 from ..rules.budgets import in_units
@@ -17,6 +19,7 @@ from ..storage.port import Op, Tx
 from ..tasks.tenants import creator
 
 _CHARGES: Final = frozenset({"spend", "settle", "reserve"})
+_read_attributes: Final = msgspec.json.Decoder(StepAttributes).decode
 
 
 def journal(job_id: str, *, whole: bool) -> Op[list[StepInfo]]:
@@ -50,6 +53,7 @@ def shown_step(step: Step) -> StepInfo:
         ended_at=instant_of(step.ended_at),
         value=decoded(value),
         error=decoded(step.error),
+        attributes=None if step.attributes is None else _read_attributes(step.attributes),
     )
 
 

@@ -25,7 +25,7 @@ from ..storage.blobs import PATIENCE, Reach, remove_all
 from ..storage.ops.artifacts import artifacts, blobs
 from ..storage.port import Op, Tx
 from ..tasks.context import JobInfo
-from .calls import Durable, entry_of
+from .calls import Durable, ending, entry_of
 from .journal import CallSite, site_of
 
 logger: Final = logging.getLogger("holdfast.job")
@@ -46,6 +46,7 @@ def artifact(durable: Durable, name: object, data: object, content_type: object)
     return _artifact(durable, call, named, kind, source)
 
 
+@ending
 async def _artifact(durable: Durable, call: Call, name: str, content_type: str, source: ArtifactData) -> Artifact:
     site = site_of(durable)
     if durable.stored.get(call.key) is site:

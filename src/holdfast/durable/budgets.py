@@ -19,7 +19,7 @@ from ..storage.ops.budgets import reservations, spending
 from ..storage.ops.budgets.reservations import Runner, Wish, admission_hold
 from ..storage.port import Op
 from ..storage.step import step
-from .calls import Durable
+from .calls import Durable, ending
 
 logger: Final = logging.getLogger("holdfast.budgets")
 
@@ -81,6 +81,7 @@ class ReservedBudget:
 
     async def _leave(self) -> None:
         """Release the amounts that were not settled."""
+        self._durable.end(self._call)
         if self._is_open:
             self._is_open = False
             run, hold = _runner(self._durable), self._wish.hold
@@ -120,6 +121,7 @@ class SyncReservation(ReservedBudget):
             step(self._leave())
 
 
+@ending
 async def _spend(durable: Durable, call: Call, budget: str, amounts: Mapping[str, int]) -> None:
     if await durable.find(call) is not None or durable.is_inline:
         return
@@ -127,6 +129,7 @@ async def _spend(durable: Durable, call: Call, budget: str, amounts: Mapping[str
     tell(await durable.io.write(Op(lambda tx: spending.spend(tx, run, entry, budget, amounts))))
 
 
+@ending
 async def _settle(durable: Durable, call: Call, wish: Wish) -> None:
     found = await durable.find(call)
     if durable.is_inline:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from ..clock import SECOND, SYSTEM_CLOCK
 from ..errors import HoldfastError, InvalidArguments, InvalidInput, LeaseLost, PayloadTooLarge, StepDiverged, StepFailed
@@ -25,11 +27,14 @@ from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from ..tasks.job import Job
 from ..tasks.options import Seconds
 from ..tasks.task import value_limit
+from .attributes import Notes
 from .journal import CallSite, RunJournal, inside, site_of
 from .options import ONCE, StepPolicy
 from .step_functions import StepFunction, step_function
 from .step_io import AsyncStepIO, BlockingStepIO, StepIO
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Perform: TypeAlias = "Callable[[], Coroutine[Any, Any, Any]]"
 
 # Stop reasons after which the handler's requests are ignored.
@@ -37,6 +42,21 @@ _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 # Exceptions that a step's own policy does not retry: the run is over, or the step raised an outcome itself.
 _NOT_TRIED_AGAIN: Final = (JobOutcome, LeaseLost, StepDiverged, InvalidInput)
 _CONTEXTS: Final = (Context, SyncContext)
+
+
+def ending(
+    made: Callable[Concatenate[Durable, Call, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Durable, Call, P], Coroutine[Any, Any, R]]:
+    """Note the end of a call, after which another task or thread may use its name."""
+
+    @functools.wraps(made)
+    async def run(durable: Durable, call: Call, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await made(durable, call, *args, **kwargs)
+        finally:
+            durable.end(call)
+
+    return run
 
 
 class Durable:
@@ -80,12 +100,14 @@ class Durable:
         if self.stop.resources is not None:
             wanted = function.injected(self.app._find_resource, args, kwargs)
         args, kwargs = function.arguments(context, args, kwargs)
+        notes = Notes(self)
 
         async def run() -> Any:
             more = await self.io.open(wanted) if wanted else {}
-            return await self.io.call(fn, function.is_async, args, {**kwargs, **more})
+            with notes.taken():
+                return await self.io.call(fn, function.is_async, args, {**kwargs, **more})
 
-        return self._step(call, function, run, policy or ONCE)
+        return self._step(call, function, run, policy or ONCE, notes)
 
     def sleep(self, how_long: Seconds | datetime) -> Coroutine[Any, Any, None]:
         until = check_instant("the end of the sleep", how_long) if isinstance(how_long, datetime) else None
@@ -98,7 +120,8 @@ class Durable:
 
     # -- implementation
 
-    async def _step(self, call: Call, function: StepFunction, run: Perform, policy: StepPolicy) -> Any:
+    @ending
+    async def _step(self, call: Call, function: StepFunction, run: Perform, policy: StepPolicy, notes: Notes) -> Any:
         what = f"the value of step {call.name!r}"
         found = await self.find(call)
         if found is None:
@@ -106,7 +129,7 @@ class Durable:
             value, attempts = await self._try(call, run, policy)
             text = self._encode(function, value, what)
             took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
-            found = await self.record(call, text, attempts=attempts, took=took)
+            found = await self.record(call, text, attempts=attempts, took=took, attributes=notes.text)
         if found.error is not None:
             raise _failed(call.name, found.error)
         return function.decode(found.value, what)
@@ -153,6 +176,7 @@ class Durable:
             # The step's effects cannot be undone, and each further attempt would repeat them.
             self.doom(error, "bad_result")
 
+    @ending
     async def _sleep(self, call: Call, until: int | None, delay: int | None) -> None:
         found = await self.find(call)
         if self.is_inline:
@@ -165,6 +189,7 @@ class Durable:
         if left > 0:
             await self.pause(Snoozed(left, "sleep"))
 
+    @ending
     async def _enqueue(self, call: Call, request: Any) -> Job[Any]:
         found = await self.find(call)
         if found is not None:
@@ -183,6 +208,9 @@ class Durable:
         scope = self._scope + site_of(self).scope
         return self._journal.number(kind, scope + name, called, self.io.caller())
 
+    def end(self, call: Call) -> None:
+        self._journal.end(call)
+
     async def find(self, call: Call) -> Step | None:
         """Return the record of a call; stop the handler here if the outcome of its run is decided."""
         self.check()
@@ -198,9 +226,16 @@ class Durable:
         return await self.io.read(Op(lambda tx: steps.whole(tx, found), single=True))
 
     async def record(
-        self, call: Call, value: str | None, *, attempts: int = 1, took: int = 0, wake_after: int | None = None
+        self,
+        call: Call,
+        value: str | None,
+        *,
+        attempts: int = 1,
+        took: int = 0,
+        wake_after: int | None = None,
+        attributes: str | None = None,
     ) -> Step:
-        step, info = entry_of(call, value, attempts), self.info
+        step, info = replace(entry_of(call, value, attempts), attributes=attributes), self.info
         if self.is_inline:
             return step
 

@@ -12,15 +12,26 @@ from functools import partial
 from typing import Any
 
 from ..model.outcomes import Outcome, Snoozed
+from ..rules.steps import Call
 from ..tasks.context import Suspension
-from .calls import Durable
+from .calls import Durable, ending
 from .journal import Branch, inside
 from .step_io import all_on_threads
 
 
 async def gather(durable: Durable, awaitables: Sequence[Awaitable[Any]]) -> tuple[Any, ...]:
     """Run the branches on the event loop."""
-    branches, scopes = _branches(durable, len(awaitables))
+    return await _gather(durable, _number(durable), awaitables)
+
+
+async def gather_in_threads(durable: Durable, calls: Sequence[Callable[[], Any]]) -> tuple[Any, ...]:
+    """Run the branches on threads; the calling thread waits."""
+    return await _gather_in_threads(durable, _number(durable), calls)
+
+
+@ending
+async def _gather(durable: Durable, call: Call, awaitables: Sequence[Awaitable[Any]]) -> tuple[Any, ...]:
+    branches, scopes = _branches(call, len(awaitables))
 
     async def run(branch: Branch, scope: str, awaitable: Awaitable[Any]) -> Any:
         with inside(durable, scope, branch):
@@ -42,21 +53,24 @@ async def gather(durable: Durable, awaitables: Sequence[Awaitable[Any]]) -> tupl
     return tuple(task.result() for task in tasks)
 
 
-async def gather_in_threads(durable: Durable, calls: Sequence[Callable[[], Any]]) -> tuple[Any, ...]:
-    """Run the branches on threads; the calling thread waits."""
-    branches, scopes = _branches(durable, len(calls))
+@ending
+async def _gather_in_threads(durable: Durable, call: Call, calls: Sequence[Callable[[], Any]]) -> tuple[Any, ...]:
+    branches, scopes = _branches(call, len(calls))
     ended = all_on_threads(
         [
-            partial(_in_branch, durable, scope, branch, call)
-            for branch, scope, call in zip(branches, scopes, calls, strict=True)
+            partial(_in_branch, durable, scope, branch, one)
+            for branch, scope, one in zip(branches, scopes, calls, strict=True)
         ]
     )
     await _conclude(durable, branches, [error for one in ended if (error := _failure_of(one)) is not None])
     return tuple(one.result() for one in ended)
 
 
-def _branches(durable: Durable, n: int) -> tuple[list[Branch], list[str]]:
-    call = durable.number("gather", "", "")
+def _number(durable: Durable) -> Call:
+    return durable.number("gather", "", "")
+
+
+def _branches(call: Call, n: int) -> tuple[list[Branch], list[str]]:
     return [Branch() for _ in range(n)], [f"{call.name}gather#{call.nth}.{i}/" for i in range(1, n + 1)]
 
 

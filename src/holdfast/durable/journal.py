@@ -27,13 +27,15 @@ class RunJournal:
         self._lock = threading.Lock()
         self._position = 0
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._first: dict[tuple[str, str], tuple[object, str]] = {}
+        self._called: dict[tuple[str, str], str] = {}
+        self._open: dict[tuple[str, str], tuple[object, set[int]]] = {}
+        """The calls of a name that have not ended, and the task or thread that made them."""
 
     def number(self, kind: str, name: str, called: str, by: object) -> Call:
         """Return the next call of that kind and name, made `by` a task or thread.
 
         The order of two tasks or threads can differ from run to run, so that one would get the record of the other:
-        all calls of one name must come from the same one.
+        a call is refused while another one has a call of that name open.
         """
         with self._lock:
             return self._number(kind, name, called, by)
@@ -44,26 +46,36 @@ class RunJournal:
         self._asked.add(call.key)
         return found
 
+    def end(self, call: Call) -> None:
+        """Note that a call has ended: from now on, other tasks and threads may use its name."""
+        with self._lock:
+            if (found := self._open.get((call.kind, call.name))) is not None:
+                found[1].discard(call.nth)
+
     def add(self, step: Step) -> Step:
         self._asked.add(step.key)
         self.recorded[step.key] = step
         return step
 
     def _number(self, kind: str, name: str, called: str, by: object) -> Call:
-        who, before = self._first.setdefault((kind, name), (by, called))
+        before = self._called.setdefault((kind, name), called)
         if kind == "step" and before != called:
             raise InvalidInput(
                 f"step {name!r} stands for {before} and now for {called}, in one run; give each a name of its own"
             )
-        if who is not by:
+        who, still_open = self._open.setdefault((kind, name), (by, set()))
+        if who is not by and not still_open:
+            self._open[kind, name] = by, still_open
+        elif who is not by:
             raise InvalidInput(
                 f"{kind} {name!r} is asked for by two tasks or threads at once, in no order that a replay could "
-                "repeat; start them by ctx.gather, or give them different names"
+                "repeat; start them by ctx.gather, give them different names, or await the first before the second"
             )
         if self._position >= MOST_CALLS:
             raise InvalidInput(f"a job can make {MOST_CALLS:,} durable calls; let it enqueue others for the rest")
         self._position += 1
         self._counts[kind, name] += 1
+        still_open.add(self._counts[kind, name])
         return Call(kind, name, self._counts[kind, name], called, self._position)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Typ
 
 if TYPE_CHECKING:
     from ..model.signals import Distinct
+    from ..rules.budgets import Amount
     from ..rules.retry import RetryPolicy
     from ..tasks.options import Seconds
     from .calls import Durable
@@ -83,6 +84,20 @@ class SharedCalls:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, _durable=self._calls(), _policy=check_options(max_attempts, retry))
         return twin
+
+    def describe(
+        self,
+        *,
+        model: str | None = None,
+        tool: str | None = None,
+        input_tokens: int | None = None,
+        output_tokens: int | None = None,
+        cost: Amount | None = None,
+    ) -> None:
+        """Give attributes to the step that runs here: they are recorded and shown with it, and change nothing."""
+        from .attributes import describe
+
+        describe(self._calls(), model, tool, input_tokens, output_tokens, cost)
 
     def _calls(self) -> Durable:
         raise NotImplementedError

@@ -27,7 +27,7 @@ from ..tasks.job import Job
 from ..tasks.options import Seconds
 from ..tasks.task import JobRequest
 from ..values import codec
-from .calls import Durable
+from .calls import Durable, ending
 from .options import CountTerms
 
 logger: Final = logging.getLogger("holdfast.job")
@@ -85,6 +85,7 @@ def wait_for(durable: Durable, what: Sequence[Awaited], terms: SignalTerms) -> C
     return _wait_for(durable, call, _wait(call, what, jobs, terms), what, jobs, terms)
 
 
+@ending
 async def _waitpoint(durable: Durable, call: Call, name: str, lifetime: int, schema: str | None, once: bool) -> Opened:
     _refuse_inline(durable)
     await durable.find(call)
@@ -108,6 +109,7 @@ async def _waitpoint(durable: Durable, call: Call, name: str, lifetime: int, sch
     )
 
 
+@ending
 async def _wait_for(
     durable: Durable, call: Call, wait: Wait, what: Sequence[Awaited], jobs: Sequence[Job[Any]], terms: SignalTerms
 ) -> Any:

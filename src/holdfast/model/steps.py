@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 import msgspec
 
 from .values import Instant, Withheld
+
+
+class StepAttributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a step says about its call, with `ctx.describe`: of a language model, or of a tool."""
+
+    model: str | None = None
+    tool: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: Decimal | None = None
+    """In a unit of yours."""
+
+    @property
+    def summary(self) -> str:
+        """One line for people: `gpt-5 · tokens: 310 in, 12 out · cost 0.002`."""
+        tokens = [(self.input_tokens, "in"), (self.output_tokens, "out")]
+        known = [f"{n:,} {way}" for n, way in tokens if n is not None]
+        used = f"tokens: {', '.join(known)}" if known else None
+        cost = None if self.cost is None else f"cost {self.cost:f}"
+        return " · ".join(part for part in (self.model, self.tool, used, cost) if part)
 
 
 class StepInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +46,7 @@ class StepInfo(msgspec.Struct, frozen=True, kw_only=True):
     value: Withheld
     error: Withheld
     """Instead of a value, if the step failed and the job continued."""
+    attributes: StepAttributes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +69,8 @@ class Step:
     position: int = 0
     error: str | None = None
     """Encoded; instead of a value, if the step failed and the job continued."""
+    attributes: str | None = None
+    """Encoded `StepAttributes`."""
 
 
 @dataclass(frozen=True, slots=True)

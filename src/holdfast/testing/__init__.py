@@ -88,16 +88,18 @@ def explore(
     *,
     on_idle: Callable[[App], object] | None = None,
     outcome: Callable[[App], object] | None = None,
+    store: Callable[[], str | PathLike[str]] = lambda: ":memory:",
 ) -> Explored:
     """Run a job, or what `start(app)` enqueues, once to its end, then again with a kill before and after each commit.
 
     Each run has a fresh store in memory and a clock that jumps to the next due time. All must end with the same state
     and result of each job, or the same value of `outcome(app)`, and no recorded step may run again. AssertionError
-    otherwise. `on_idle(app)` is called when jobs wait for something other than time, to send a signal.
+    otherwise. `on_idle(app)` is called when jobs wait for something other than time, to send a signal. `store()` gives
+    each run another store, such as a new and migrated database of Postgres.
     """
     from ..runtime.draining import run_blocking
 
-    explored = aexplore(app, start, on_idle=on_idle, outcome=outcome)
+    explored = aexplore(app, start, on_idle=on_idle, outcome=outcome, store=store)
     return run_blocking(explored, instead="await aexplore(…)")
 
 
@@ -107,8 +109,9 @@ async def aexplore(
     *,
     on_idle: Callable[[App], object] | None = None,
     outcome: Callable[[App], object] | None = None,
+    store: Callable[[], str | PathLike[str]] = lambda: ":memory:",
 ) -> Explored:
     """The async version of `explore`."""
     from .exploring import explore
 
-    return await explore(app, start, on_idle=on_idle, outcome=outcome)
+    return await explore(app, start, on_idle=on_idle, outcome=outcome, store=store)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from ..clock import SECOND, ManualClock
@@ -190,13 +191,14 @@ async def explore(
     *,
     on_idle: Callable[[App], object] | None,
     outcome: Callable[[App], object] | None,
+    store: Callable[[], str | PathLike[str]],
 ) -> Explored:
     """Run once to its end, then once for each commit of that run."""
-    expected, first = await _live_once(app, start, Kill(), on_idle, outcome)
+    expected, first = await _live_once(app, start, Kill(), on_idle, outcome, store())
     repeated: Counter[str] = Counter()
     kills = 0
     for death in (Kill(at, is_kept) for at in range(1, first.mortal.commits + 1) for is_kept in (False, True)):
-        found, trial = await _live_once(app, start, death, on_idle, outcome)
+        found, trial = await _live_once(app, start, death, on_idle, outcome, store())
         kills += trial.was_killed
         repeated += trial.repeated()
         if trial.twice:
@@ -212,9 +214,10 @@ async def _live_once(
     death: Kill,
     on_idle: Callable[[App], object] | None,
     outcome: Callable[[App], object] | None,
+    store: str | PathLike[str],
 ) -> tuple[object, _Trial]:
     clock = ManualClock()
-    with app.override_store(":memory:", clock=clock):
+    with app.override_store(store, clock=clock):
         trial = _Trial(app, clock, Mortal(app.open(), death), on_idle)
         with _in_place(app, trial):
             if isinstance(start, JobRequest):

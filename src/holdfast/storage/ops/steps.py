@@ -23,9 +23,9 @@ async def read_journal(tx: Tx, job_id: str) -> Journal:
     """Read a job's journal. Large values are not read: see `whole`."""
     rows = await tx.all(sql.journal_of, job_id=job_id)
     return Journal(
-        steps=tuple(_step(row[:11]) for row in rows if not row[11]),
-        read_at=int(rows[0][12]) if rows else 0,
-        stale=frozenset(row[0] for row in rows if row[11]),
+        steps=tuple(_step(row[:12]) for row in rows if not row[12]),
+        read_at=int(rows[0][13]) if rows else 0,
+        stale=frozenset(row[0] for row in rows if row[12]),
     )
 
 
@@ -130,6 +130,7 @@ async def _insert(
         value=step.value,
         error=step.error,
         attempts=step.attempts,
+        attributes=step.attributes,
         took=took,
         wake_after=wake_after,
     )
@@ -144,10 +145,10 @@ async def _lost(tx: Tx, job_id: str) -> LeaseLost | NotFound:
 
 
 def _step(row: Row) -> Step:
-    key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error = row
+    key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error, attributes = row
     return Step(
         key=key, kind=kind, name=name, called=called, value=value, attempts=attempts, started_at=started_at,
-        ended_at=ended_at, epoch=epoch, position=position, error=error,
+        ended_at=ended_at, epoch=epoch, position=position, error=error, attributes=attributes,
     )  # fmt: skip
 
 

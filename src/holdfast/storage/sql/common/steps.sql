@@ -1,7 +1,7 @@
 -- name: journal_of
 -- A job's journal, in the order of its calls. `stale` is a failure with which a run has failed since: that run
 -- was to be retried, and its failed step with it.
-select key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error,
+select key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error, attributes,
        case when error is not null
                  and exists (select 1 from holdfast_attempt as a
                               where a.job_id = holdfast_step.job_id and a.epoch >= holdfast_step.epoch
@@ -13,7 +13,7 @@ select key, kind, name, called, value, attempts, started_at, ended_at, epoch, po
  order by position, started_at, key;
 
 -- name: step_of
-select key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error
+select key, kind, name, called, value, attempts, started_at, ended_at, epoch, position, error, attributes
   from holdfast_step
  where job_id = :job_id and key = :key;
 
@@ -38,7 +38,7 @@ select :fork, @copied(kept), queue, coalesce(cast(:route as bigint), route), 're
 
 -- name: fork_steps
 insert into holdfast_step (
-    job_id, key, position, kind, name, called, value, error, attempts, epoch, started_at, ended_at)
-select :fork, key, position, kind, name, called, value, error, attempts, 0, started_at, ended_at
+    job_id, key, position, kind, name, called, value, error, attempts, attributes, epoch, started_at, ended_at)
+select :fork, key, position, kind, name, called, value, error, attempts, attributes, 0, started_at, ended_at
   from holdfast_step
  where job_id = :id and position < :position;

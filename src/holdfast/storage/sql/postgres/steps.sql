@@ -8,9 +8,9 @@ with mine as materialized (
        for share
 )
 insert into holdfast_step (
-    job_id, key, position, kind, name, called, value, error, attempts, epoch, started_at, ended_at)
+    job_id, key, position, kind, name, called, value, error, attempts, attributes, epoch, started_at, ended_at)
 select :job_id, :key, :position, :kind, :name, :called,
-       coalesce(:value, cast(:now + cast(:wake_after as bigint) as text)), :error, :attempts, :epoch,
+       coalesce(:value, cast(:now + cast(:wake_after as bigint) as text)), :error, :attempts, :attributes, :epoch,
        :now - cast(:took as bigint), :now
   from mine
     on conflict do nothing
