@@ -15,18 +15,22 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from ..clock import SYSTEM_CLOCK
+from ..worker.condition import STARTING, Condition
 from ..worker.processes.parent import SUPERVISOR_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
 from ..worker.processes.supervisor import ONE_STOP, Supervisor
 from ..worker.settings import WorkerSettings
 from ..worker.worker import Worker
+from .probes import Crew, ProbeServer, report
 
 if TYPE_CHECKING:
     from ..app import App
 
-__all__ = ["EXIT_BROKEN", "EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "run_worker", "run_workers"]
+__all__ = ["EXIT_BROKEN", "EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "Health", "run_worker", "run_workers"]
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -44,16 +48,36 @@ _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 T = TypeVar("T")
 
 
-def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None) -> int:
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Where the health of a worker is served."""
+
+    port: int
+    host: str = "127.0.0.1"
+
+
+def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None, health: Health | None = None) -> int:
     """Run a worker until a stop signal; return the process's exit code. Main thread only."""
     collect_seldom()
     supervisor = tie_to_supervisor()
-    identity = identity or take_worker_id()
-    code, all_ended = run_to_its_end(_live(app, settings, identity, supervisor))
+    current = _Current()
+    # A worker process finds the port of its supervisor in the environment, too.
+    if not report(current.condition, settings.lease) and health is not None:
+        ProbeServer(current.condition, health.port, health.host)
+    code, all_ended = run_to_its_end(_live(app, settings, identity or take_worker_id(), supervisor, current))
     if not all_ended:
         # The interpreter would also wait for hanging threads.
         _end_at_once(code)
     return code
+
+
+class _Current:
+    """The worker of this process, once there is one."""
+
+    worker: Worker | None = None
+
+    def condition(self) -> Condition:
+        return STARTING if self.worker is None else self.worker.condition()
 
 
 def collect_seldom() -> None:
@@ -68,28 +92,41 @@ def collect_seldom() -> None:
         gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *older)
 
 
-def run_workers(app: App, argv: Sequence[str], count: int, settings: WorkerSettings) -> int:
+def run_workers(
+    app: App, argv: Sequence[str], count: int, settings: WorkerSettings, *, health: Health | None = None
+) -> int:
     """Run `count` processes of a command line and restart crashed ones; return the exit code. Main thread only."""
+    tie_to_supervisor()  # with --reload there is one
     # After the grace period a worker needs time to give up handlers, and up to a lease to record the last outcomes.
     longest = settings.grace + settings.cancel_grace + settings.lease + 30.0
-    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _rescue(app, worker_id), stop_after=longest)
+    crew = None if health is None else Crew(settings.lease)
+    supervisor = Supervisor(
+        argv,
+        count,
+        on_lost=lambda worker_id: _rescue(app, worker_id),
+        stop_after=longest,
+        open_pipe=None if crew is None else crew.open_pipe,
+    )
+    if health is not None and crew is not None:
+        ProbeServer(partial(crew.condition, supervisor), health.port, health.host)
     try:
         return supervisor.run()
     finally:
         app.close()
 
 
-async def _live(app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None) -> int:
+async def _live(
+    app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None, current: _Current
+) -> int:
     leave = asyncio.Event()
-    worker: Worker | None = None
 
     def stop_now() -> None:
-        if worker is not None:
-            worker.runner.stop_all("shutdown")
+        if current.worker is not None:
+            current.worker.runner.stop_all("shutdown")
 
     # Before the store is opened, which takes as long as another process holds the file.
     with _signals(leave.set, stop_now):
-        worker = Worker(
+        current.worker = worker = Worker(
             app.open(),
             app.all_tasks,
             settings,

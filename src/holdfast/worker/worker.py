@@ -21,6 +21,7 @@ from ..telemetry import RunTally
 from .claiming.claimer import Claimer
 from .claiming.outcomes import OutcomeQueue
 from .claiming.poller import WorkPoller
+from .condition import STARTING, STOPPING, Condition, Signs, condition_of
 from .lease import Heartbeat, LeaseKeeper
 from .maintenance.health import HealthSampler
 from .maintenance.services import Services
@@ -43,6 +44,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 _LEASES_UNTIL_STUCK: Final = 4
 # On SQLite every commit of another process may have cancelled something here.
 _BETWEEN_CHECKS: Final = 0.1
+_TURNS_PER_LEASE: Final = 8
 
 
 class Worker:
@@ -201,7 +203,7 @@ class Worker:
         self._watchdog = self._start_watchdog()
         beside = (self.poller.run(lambda: self.state.leaving), self._listen_for_cancels(), *self.services.start())
         self._recorders = self.background.send(self.claimer.run(self._is_over), self.relays.run())
-        self.background.send(*beside, self.services.undeclared.check_tasks())
+        self.background.send(*beside, self._keep_turning(), self.services.undeclared.check_tasks())
         queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
@@ -269,6 +271,24 @@ class Worker:
         """True if nothing runs and every outcome is recorded."""
         return not self.runner.runs and not self.outcomes.pending
 
+    def condition(self) -> Condition:
+        """Return whether it is alive and ready. May be called on any thread, also while the event loop is blocked."""
+        if self.state.leaving:
+            return STOPPING
+        if not self._recorders:
+            return STARTING
+        return condition_of(
+            Signs(
+                lease=self.settings.lease,
+                claim_loop_silence=self._clock.monotonic() - self.claimer.turned_at,
+                has_broken=self.background.error is not None or self._recorders[0].done(),
+                is_worn_out=self.is_worn_out,
+                lease_silence=self.lease.heartbeat.silence,
+                is_fenced=self.state.fenced,
+                store_is_away=self._store.outage.is_on,
+            )
+        )
+
     def _is_over(self) -> bool:
         return self.state.leaving and self.is_idle
 
@@ -292,6 +312,12 @@ class Worker:
     def _watch_lease(self) -> None:
         """Check the lease on the timer's thread: the heartbeat may itself hang on a store that does not answer."""
         self.deadlines.after(self.lease.check(), self._watch_lease)
+
+    async def _keep_turning(self) -> None:
+        """Have the claim loop turn also without work, so that one that is stuck is noticed."""
+        while True:
+            await asyncio.sleep(self.settings.lease / _TURNS_PER_LEASE)
+            self.outcomes.wake.set()
 
     async def _listen_for_cancels(self) -> None:
         listener = self._store.wakeups.listen(["cancel"])
