@@ -62,6 +62,12 @@ _list_option: Final = functools.partial(click.option, multiple=True, callback=_j
     metavar="S",
     help="Seconds without a heartbeat until the worker is marked lost. [default: 30]",
 )
+@click.option(
+    "--idle",
+    type=float,
+    metavar="S",
+    help="Rest without work: at most one statement in S seconds, and woken by NOTIFY. [default: off]",
+)
 @click.option("--grace", type=float, metavar="S", help="Seconds for running jobs to finish on shutdown. [default: 25]")
 @click.option(
     "--metrics-port",

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from ..clock import SYSTEM_CLOCK
 from ..worker.condition import STARTING, Condition
 from ..worker.processes.parent import SUPERVISOR_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
 from ..worker.processes.supervisor import ONE_STOP, Supervisor
+from ..worker.resting import RestingWorker
 from ..worker.settings import WorkerSettings
 from ..worker.worker import Worker
 from .probes import Crew, ProbeServer, report
+from .workers import worker_of
 
 if TYPE_CHECKING:
     from ..app import App
@@ -74,7 +75,7 @@ def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = Non
 class _Current:
     """The worker of this process, once there is one."""
 
-    worker: Worker | None = None
+    worker: Worker | RestingWorker | None = None
 
     def condition(self) -> Condition:
         return STARTING if self.worker is None else self.worker.condition()
@@ -122,28 +123,19 @@ async def _live(
 
     def stop_now() -> None:
         if current.worker is not None:
-            current.worker.runner.stop_all("shutdown")
+            current.worker.stop_runs("shutdown")
 
     # Before the store is opened, which takes as long as another process holds the file.
     with _signals(leave.set, stop_now):
-        current.worker = worker = Worker(
-            app.open(),
-            app.all_tasks,
-            settings,
-            app=app,
-            middleware=app._middleware,
-            declarations=app.declarations(),
-            identity=identity,
-            clock=app._clock or SYSTEM_CLOCK,
-            random=app._u,
-            on_stuck=_end_stuck,
+        current.worker = worker = worker_of(
+            app, app.open(), settings, clock=app._clock, identity=identity, on_stuck=_end_stuck
         )
         code = await _work(worker, leave, supervisor)
     app.close()
     return code
 
 
-async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) -> int:
+async def _work(worker: Worker | RestingWorker, leave: asyncio.Event, supervisor: int | None) -> int:
     leaving = asyncio.create_task(leave.wait())
     starting = asyncio.create_task(worker.start())
     await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -160,7 +152,7 @@ async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) ->
     return code
 
 
-async def _until_stopped(worker: Worker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
+async def _until_stopped(worker: Worker | RestingWorker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
     while True:
         done, _ = await asyncio.wait({leaving}, timeout=_CHECK_EVERY)
         if done:
@@ -168,7 +160,7 @@ async def _until_stopped(worker: Worker, leaving: asyncio.Task[bool], supervisor
         if is_orphan(supervisor):
             logger.warning("the supervisor is gone; stopping")
             return 0
-        if worker.background.error:
+        if worker.error:
             return EXIT_BROKEN
         if worker.is_worn_out:
             logger.error("too many threads hang in handlers that do not end; stopping, to be restarted")

@@ -65,6 +65,7 @@ class Worker:
         on_stuck: Callable[[], None] | None = None,
         on_broken: Callable[[], object] = lambda: None,
         outcomes: OutcomeQueue | None = None,
+        resources: ResourceHost | None = None,
         drains: bool = False,
         limit: int | None = None,
         heartbeats: type[Heartbeat] = Heartbeat,
@@ -72,8 +73,9 @@ class Worker:
     ) -> None:
         """`drains` is for a drain, which stops when nothing due is left, or after `limit` jobs.
 
-        It does not wait for a store that is down, and keeps its lease by a test's clock if it has one. `heartbeats` and
-        `timekeepers` run on threads; a simulation on one thread replaces them.
+        `resources` that are given are opened and closed by the caller. A drain does not wait for a store that is down,
+        and keeps its lease by a test's clock if it has one. `heartbeats` and `timekeepers` run on threads; a simulation
+        on one thread replaces them.
         """
         self.settings: Final = settings
         self._store = store
@@ -90,7 +92,8 @@ class Worker:
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self._tally: RunTally = getattr(app, "tally", None) or RunTally()
-        self.resources: Final = ResourceHost.here(app)
+        self.resources: Final = ResourceHost.here(app) if resources is None else resources
+        self._has_own_resources = resources is None
         self.background: Final = BackgroundTasks(on_broken)
         self.state: Final = WorkerState(identity or token())
         self.outcomes: Final = outcomes or OutcomeQueue()
@@ -101,15 +104,7 @@ class Worker:
         )
         self.relays: Final = self._make_relays()
         self.runner: Final = self._make_runner(partial(self._make_executor, app, middleware), limit)
-        self.claimer: Final = Claimer(
-            store,
-            self.state,
-            self.outcomes,
-            self.runner,
-            clock,
-            slots=settings.concurrency,
-            patience=settings.lease / 2,
-        )
+        self.claimer: Final = self._make_claimer()
         self.poller: Final = WorkPoller(
             store, self.state, self.routes, self.outcomes, self.runner.has_room, poll=settings.poll, random=random
         )
@@ -162,6 +157,17 @@ class Worker:
             is_leased=lambda: self.lease.is_valid(),
         )
 
+    def _make_claimer(self) -> Claimer:
+        return Claimer(
+            self._store,
+            self.state,
+            self.outcomes,
+            self.runner,
+            self._clock,
+            slots=self.settings.concurrency,
+            patience=self.settings.lease / 2,
+        )
+
     def _make_lease(self, heartbeats: type[Heartbeat]) -> LeaseKeeper:
         return LeaseKeeper(
             self._store,
@@ -186,11 +192,12 @@ class Worker:
 
     async def start(self) -> None:
         """Register and start working. Waits for ever for a store that is down."""
-        await self.resources.abegin()
+        if self._has_own_resources:
+            await self.resources.abegin()
         try:
             await self._start()
         except BaseException:
-            await self.resources.aclose(self.settings.grace)
+            await self._close_resources()
             raise
 
     async def _start(self) -> None:
@@ -259,7 +266,25 @@ class Worker:
         await self.background.until_over()
         self.relays.close()
         await self._children.close()
-        await self.resources.aclose(self.settings.grace)
+        await self._close_resources()
+
+    async def _close_resources(self) -> None:
+        if self._has_own_resources:
+            await self.resources.aclose(self.settings.grace)
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error of a worker task that has crashed: the worker must be restarted."""
+        return self.background.error
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that it serves."""
+        return self.routes.queues
+
+    def stop_runs(self, why: str) -> None:
+        """Stop what runs, and hand it back."""
+        self.runner.stop_all(why)
 
     @property
     def is_worn_out(self) -> bool:
