@@ -24,8 +24,8 @@ _TEXTS: Final = frozenset({"store", "schema", "listen_dsn", "spill"})
 _PATHS: Final = frozenset({"store", "spill"})
 # Not settings of an app: variables of commands and of the outbox, and those that processes pass to each other.
 _OTHER_VARIABLES: Final = (
-    "ACTOR", "APP", "CONFIG", "PROCESSES", "METRICS_PORT", "LOG_FORMAT", "LOG_LEVEL", "WORKER_ID", "SUPERVISOR",
-    "CAPTURE",
+    "ACTOR", "APP", "CONFIG", "PROCESSES", "METRICS_PORT", "HEALTH_PORT", "HEALTH_HOST", "LOG_FORMAT", "LOG_LEVEL",
+    "WORKER_ID", "SUPERVISOR", "HEALTH_PIPE", "CAPTURE",
 )  # fmt: skip
 _MOST_CONNECTIONS: Final = 10_000
 # A message to a child process takes 256 MiB at most, and a value may be written in it twice.

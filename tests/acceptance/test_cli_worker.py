@@ -1,12 +1,14 @@
-"""`holdfast worker` as a real process: signals, logs, exit codes, and several processes under a supervisor."""
+"""`holdfast worker` as a real process: signals, logs, exit codes, several processes under a supervisor, and probes."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty, Queue
@@ -14,7 +16,8 @@ from queue import Empty, Queue
 import pytest
 
 import holdfast
-from tests.acceptance.cli_kit import finished, program
+from holdfast.runtime.probes import ask
+from tests.acceptance.cli_kit import Answer, call, finished, program
 from tests.acceptance.fleet import until
 
 TASKS = """
@@ -248,3 +251,92 @@ def test_it_waits_for_a_store_that_is_down_and_can_be_told_to_stop(tmp_path: Pat
     worker.signal(signal.SIGTERM)
     assert worker.process.wait(PATIENCE) == 0
     assert "s3cret" not in "".join(worker.lines)
+
+
+# -- health
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def lives(port: int) -> bool:
+    return ask("live", port)[0]
+
+
+def is_ready(port: int) -> bool:
+    return ask("ready", port)[0]
+
+
+def check(port: int, *options: str) -> Answer:
+    return call("workers", "check", "--health-port", str(port), *options)
+
+
+def test_a_worker_is_ready_until_it_is_told_to_stop_and_alive_until_it_ends(
+    shop: holdfast.App, start: Start, port: int
+) -> None:
+    job = shop.tasks["slow"].enqueue()
+    worker = start("--health-port", str(port), "--grace", "600")
+    until(lambda: is_ready(port), PATIENCE, "it is ready")
+    assert (check(port), check(port, "--ready")) == (Answer(0, "ok\n", ""), Answer(0, "ok\n", ""))
+    until(lambda: job.state == "running", PATIENCE, "the job runs")
+    worker.signal(signal.SIGTERM)
+    worker.heard("a second signal stops now")
+    assert check(port).code == 0
+    assert check(port, "--ready") == Answer(1, "", "the worker is stopping\n")
+    worker.process.kill()
+    worker.process.wait()
+    assert (check(port).code, "no worker answers on port" in check(port).err) == (1, True)
+
+
+def test_the_probe_fails_within_two_leases_of_a_blocked_loop(shop: holdfast.App, start: Start, port: int) -> None:
+    start("--health-port", str(port), "--lease", "4")
+    until(lambda: is_ready(port), PATIENCE, "it is ready")
+    job = shop.tasks["block"].enqueue()
+    until(lambda: job.state == "running", PATIENCE, "the job blocks the loop")
+    blocked = time.monotonic()
+    until(lambda: not lives(port), 8, "it is not alive any more")
+    assert time.monotonic() - blocked > 2
+    assert "the claim loop has not turned for" in ask("live", port)[1]
+
+
+def test_a_supervisor_answers_for_its_processes(shop: holdfast.App, start: Start, port: int) -> None:
+    supervisor = start("--processes", "2", "--lease", "4", HOLDFAST_HEALTH_PORT=str(port))
+    until(lambda: is_ready(port), PATIENCE, "both are ready")
+    one, other = (worker.pid for worker in shop.workers.list())
+
+    os.kill(one, signal.SIGKILL)
+    until(lambda: not is_ready(port), PATIENCE, "one of them is missing")
+    assert lives(port)
+    until(lambda: is_ready(port), PATIENCE, "it was replaced")
+
+    os.kill(other, signal.SIGSTOP)
+    until(lambda: not lives(port), 8, "one of them is stuck")
+    assert "has not reported for" in ask("live", port)[1]
+    os.kill(other, signal.SIGCONT)
+    until(lambda: lives(port), PATIENCE, "it reports again")
+
+    supervisor.signal(signal.SIGTERM)
+    assert supervisor.process.wait(PATIENCE) == 0
+
+
+def test_a_worker_that_waits_for_its_store_is_alive_and_not_ready(tmp_path: Path, start: Start, port: int) -> None:
+    (tmp_path / "shop.py").write_text(TASKS, "utf-8")
+    start("--health-port", str(port), HOLDFAST_STORE="postgresql://me@127.0.0.1:1/shop")
+    until(lambda: lives(port), PATIENCE, "it answers")
+    assert ask("ready", port) == (False, "the worker is starting")
+
+
+def test_a_port_in_use_is_told_before_anything_runs(tmp_path: Path, port: int) -> None:
+    (tmp_path / "shop.py").write_text(TASKS, "utf-8")
+    with socket.create_server(("127.0.0.1", port)):
+        for processes in ("1", "2"):
+            answer = finished(
+                program(
+                    "worker", "shop:app", "--health-port", str(port), "--processes", processes,
+                    folder=tmp_path, HOLDFAST_STORE=str(tmp_path / "x.db"),
+                )
+            )  # fmt: skip
+            assert (answer.code, "give another --health-port" in answer.err) == (2, True)

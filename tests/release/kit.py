@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,12 @@ def environment(**extra: str) -> dict[str, str]:
     """Return the variables of this process without those that would lead to the repository or change settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PYTHON"))}
     return kept | {"PYTHONWARNINGS": WARNINGS} | extra
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 def run(command: Sequence[str], cwd: Path, **extra: str) -> subprocess.CompletedProcess[str]:

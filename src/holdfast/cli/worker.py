@@ -75,6 +75,12 @@ _list_option: Final = functools.partial(click.option, multiple=True, callback=_j
     metavar="S",
     help="Seconds without a heartbeat until the worker is marked lost. [default: 30]",
 )
+@click.option(
+    "--idle",
+    type=float,
+    metavar="S",
+    help="Rest without work: at most one statement in S seconds, and woken by NOTIFY. [default: off]",
+)
 @click.option("--grace", type=float, metavar="S", help="Seconds for running jobs to finish on shutdown. [default: 25]")
 @click.option(
     "--metrics-port",
@@ -83,6 +89,21 @@ _list_option: Final = functools.partial(click.option, multiple=True, callback=_j
     envvar="HOLDFAST_METRICS_PORT",
     help="Serve Prometheus metrics on this loopback port; FIRST-LAST uses the first free one.",
 )
+@click.option(
+    "--health-port",
+    type=click.IntRange(1, 65_535),
+    metavar="PORT",
+    envvar="HOLDFAST_HEALTH_PORT",
+    help="Serve /health/live and /health/ready on this port, for all processes together.",
+)
+@click.option(
+    "--health-host",
+    default="127.0.0.1",
+    metavar="HOST",
+    envvar="HOLDFAST_HEALTH_HOST",
+    help="Address of the health port; 0.0.0.0 for probes from outside of a container. [default: 127.0.0.1]",
+)
+@click.option("--reload", is_flag=True, help="Restart when a Python file changes. For development.")
 @click.option("--name", metavar="TEXT", help="Name in lists and logs. [default: host and pid]")
 @click.option(
     "--log-format",
@@ -103,6 +124,9 @@ def worker(
     queues: str | None,
     processes: int,
     metrics_port: range | None,
+    health_port: int | None,
+    health_host: str,
+    reload: bool,
     log_format: Literal["text", "json"],
     log_level: str,
     debug: bool,
@@ -120,9 +144,12 @@ def worker(
       71  an internal error stopped the worker; see the log
       75  too many threads hang in handlers that do not end
     """  # fmt: skip
-    from ..runtime.running import run_worker, run_workers
+    from ..runtime.reloading import run_reloaded
+    from ..runtime.running import Health, run_worker, run_workers
 
     set_up_logs(log_format, log_level)
+    if reload:
+        sys.exit(run_reloaded(sets_grace=flags["grace"] is not None))
     name = where or app_name
     host = current_host()
     if name is None and host is None and find_project() is None:
@@ -134,14 +161,15 @@ def worker(
     flags["queues"] = _queues(queues)
     config = app.settings(**flags)
     _warn(app, config)
+    health = None if health_port is None else Health(health_port, health_host)
     if processes == 1:
         if metrics_port is not None:
             serve_metrics(app, metrics_port)
-        sys.exit(run_worker(app, config.worker))
+        sys.exit(run_worker(app, config.worker, health=health))
     if metrics_port is not None:
         flags["metrics-port"] = ports_of(metrics_port, processes)
     argv = [*_command(name, flags, host), "--log-format", log_format, "--log-level", log_level, *(["--debug"] * debug)]
-    sys.exit(run_workers(app, argv, processes, config.worker))
+    sys.exit(run_workers(app, argv, processes, config.worker, health=health))
 
 
 def _queues(text: str | None) -> tuple[str, ...] | None:

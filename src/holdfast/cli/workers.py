@@ -8,7 +8,7 @@ import click
 
 from ..clock import SECOND
 from ..model.actions import Lease
-from .command import EXIT_CODES, Command, actor_option, json_option, target_options
+from .command import EXIT_CODES, FAILED, Command, actor_option, json_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
 from .stats import queue_names
@@ -93,6 +93,27 @@ def leases(app_name: str | None, store: str | None, limit: int, after: str, as_j
     print_table(("job", "task", "queue", "worker", "epoch#", "overdue"), rows, empty="no expired leases")
     if more is not None:
         click.echo(f"more: --after {more}")
+
+
+@workers.command(cls=Command)
+@click.option("--ready", is_flag=True, help="Ask whether it starts jobs, not only whether it is alive.")
+@click.option(
+    "--health-port",
+    type=click.IntRange(1, 65_535),
+    required=True,
+    metavar="PORT",
+    envvar="HOLDFAST_HEALTH_PORT",
+    help="The --health-port of the worker.",
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def check(ready: bool, health_port: int, debug: bool) -> None:
+    """Check the worker of this machine or container; exits with 1 if it is not alive, or not ready."""
+    from ..runtime.probes import ask
+
+    good, text = ask("ready" if ready else "live", health_port)
+    click.echo(text, err=not good)
+    if not good:
+        click.get_current_context().exit(FAILED)
 
 
 def _lease(one: Lease) -> dict[str, Any]:

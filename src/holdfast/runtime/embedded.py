@@ -20,8 +20,10 @@ from ..tasks.middleware import Middleware
 from ..tasks.task import Task
 from ..telemetry import refuse_in_import
 from ..worker.registration import worth_telling
+from ..worker.resting import RestingWorker
 from ..worker.settings import WorkerSettings
 from ..worker.worker import Worker
+from .workers import worker_of
 
 if TYPE_CHECKING:
     from ..app import App
@@ -52,7 +54,7 @@ class EmbeddedWorker:
         self._settings = settings
         self._middleware = middleware
         self._clock = clock or SYSTEM_CLOCK
-        self._worker: Worker | None = None
+        self._worker: Worker | RestingWorker | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leave = asyncio.Event()
@@ -133,12 +135,12 @@ class EmbeddedWorker:
             self._stopping = asyncio.create_task(self._leave_work(self._worker))
         return self._stopping
 
-    async def _leave_work(self, worker: Worker) -> None:
+    async def _leave_work(self, worker: Worker | RestingWorker) -> None:
         await worker.stop()
         if self._tasks is not None or not logger.isEnabledFor(logging.INFO):
             return
         with suppress(HoldfastError):  # The store may be down, or closed by the program.
-            for queue in worth_telling(worker.routes.queues):
+            for queue in worth_telling(worker.queues):
                 await self._log_waiting(queue)
 
     async def _log_waiting(self, queue: str) -> None:
@@ -150,15 +152,13 @@ class EmbeddedWorker:
                 " job, call job.result() inside the block", queue,
             )  # fmt: skip
 
-    def _make(self) -> Worker:
-        return Worker(
+    def _make(self) -> Worker | RestingWorker:
+        return worker_of(
+            self._app,
             self._store,
-            self._app.all_tasks if self._tasks is None else self._tasks,
             self._settings,
-            app=self._app,
+            tasks=self._tasks,
             middleware=self._middleware,
-            declarations=self._app.declarations(),
             clock=self._clock,
-            random=self._app._u,
             on_broken=self._stop,
         )

@@ -15,18 +15,23 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-from ..clock import SYSTEM_CLOCK
+from ..worker.condition import STARTING, Condition
 from ..worker.processes.parent import SUPERVISOR_VARIABLE, is_orphan, take_worker_id, tie_to_supervisor
 from ..worker.processes.supervisor import ONE_STOP, Supervisor
+from ..worker.resting import RestingWorker
 from ..worker.settings import WorkerSettings
 from ..worker.worker import Worker
+from .probes import Crew, ProbeServer, report
+from .workers import worker_of
 
 if TYPE_CHECKING:
     from ..app import App
 
-__all__ = ["EXIT_BROKEN", "EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "run_worker", "run_workers"]
+__all__ = ["EXIT_BROKEN", "EXIT_STUCK", "EXIT_WORN_OUT", "SUPERVISOR_VARIABLE", "Health", "run_worker", "run_workers"]
 
 logger: Final = logging.getLogger("holdfast.worker")
 
@@ -44,16 +49,36 @@ _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 T = TypeVar("T")
 
 
-def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None) -> int:
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Where the health of a worker is served."""
+
+    port: int
+    host: str = "127.0.0.1"
+
+
+def run_worker(app: App, settings: WorkerSettings, *, identity: str | None = None, health: Health | None = None) -> int:
     """Run a worker until a stop signal; return the process's exit code. Main thread only."""
     collect_seldom()
     supervisor = tie_to_supervisor()
-    identity = identity or take_worker_id()
-    code, all_ended = run_to_its_end(_live(app, settings, identity, supervisor))
+    current = _Current()
+    # A worker process finds the port of its supervisor in the environment, too.
+    if not report(current.condition, settings.lease) and health is not None:
+        ProbeServer(current.condition, health.port, health.host)
+    code, all_ended = run_to_its_end(_live(app, settings, identity or take_worker_id(), supervisor, current))
     if not all_ended:
         # The interpreter would also wait for hanging threads.
         _end_at_once(code)
     return code
+
+
+class _Current:
+    """The worker of this process, once there is one."""
+
+    worker: Worker | RestingWorker | None = None
+
+    def condition(self) -> Condition:
+        return STARTING if self.worker is None else self.worker.condition()
 
 
 def collect_seldom() -> None:
@@ -68,45 +93,49 @@ def collect_seldom() -> None:
         gc.set_threshold(_OBJECTS_UNTIL_COLLECTED, *older)
 
 
-def run_workers(app: App, argv: Sequence[str], count: int, settings: WorkerSettings) -> int:
+def run_workers(
+    app: App, argv: Sequence[str], count: int, settings: WorkerSettings, *, health: Health | None = None
+) -> int:
     """Run `count` processes of a command line and restart crashed ones; return the exit code. Main thread only."""
+    tie_to_supervisor()  # with --reload there is one
     # After the grace period a worker needs time to give up handlers, and up to a lease to record the last outcomes.
     longest = settings.grace + settings.cancel_grace + settings.lease + 30.0
-    supervisor = Supervisor(argv, count, on_lost=lambda worker_id: _rescue(app, worker_id), stop_after=longest)
+    crew = None if health is None else Crew(settings.lease)
+    supervisor = Supervisor(
+        argv,
+        count,
+        on_lost=lambda worker_id: _rescue(app, worker_id),
+        stop_after=longest,
+        open_pipe=None if crew is None else crew.open_pipe,
+    )
+    if health is not None and crew is not None:
+        ProbeServer(partial(crew.condition, supervisor), health.port, health.host)
     try:
         return supervisor.run()
     finally:
         app.close()
 
 
-async def _live(app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None) -> int:
+async def _live(
+    app: App, settings: WorkerSettings, identity: str | None, supervisor: int | None, current: _Current
+) -> int:
     leave = asyncio.Event()
-    worker: Worker | None = None
 
     def stop_now() -> None:
-        if worker is not None:
-            worker.runner.stop_all("shutdown")
+        if current.worker is not None:
+            current.worker.stop_runs("shutdown")
 
     # Before the store is opened, which takes as long as another process holds the file.
     with _signals(leave.set, stop_now):
-        worker = Worker(
-            app.open(),
-            app.all_tasks,
-            settings,
-            app=app,
-            middleware=app._middleware,
-            declarations=app.declarations(),
-            identity=identity,
-            clock=app._clock or SYSTEM_CLOCK,
-            random=app._u,
-            on_stuck=_end_stuck,
+        current.worker = worker = worker_of(
+            app, app.open(), settings, clock=app._clock, identity=identity, on_stuck=_end_stuck
         )
         code = await _work(worker, leave, supervisor)
     app.close()
     return code
 
 
-async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) -> int:
+async def _work(worker: Worker | RestingWorker, leave: asyncio.Event, supervisor: int | None) -> int:
     leaving = asyncio.create_task(leave.wait())
     starting = asyncio.create_task(worker.start())
     await asyncio.wait({starting, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -123,7 +152,7 @@ async def _work(worker: Worker, leave: asyncio.Event, supervisor: int | None) ->
     return code
 
 
-async def _until_stopped(worker: Worker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
+async def _until_stopped(worker: Worker | RestingWorker, leaving: asyncio.Task[bool], supervisor: int | None) -> int:
     while True:
         done, _ = await asyncio.wait({leaving}, timeout=_CHECK_EVERY)
         if done:
@@ -131,7 +160,7 @@ async def _until_stopped(worker: Worker, leaving: asyncio.Task[bool], supervisor
         if is_orphan(supervisor):
             logger.warning("the supervisor is gone; stopping")
             return 0
-        if worker.background.error:
+        if worker.error:
             return EXIT_BROKEN
         if worker.is_worn_out:
             logger.error("too many threads hang in handlers that do not end; stopping, to be restarted")

@@ -113,6 +113,9 @@ class Listeners:
             if not listener.topics.isdisjoint(topics):
                 listener.notify()
 
+    def relax(self, seconds: float) -> None:
+        """Do nothing: there is no connection to keep."""
+
     def notify_if(self, is_notified: Callable[[str], bool]) -> None:
         for listener in self._listeners:
             if any(map(is_notified, listener.topics)):

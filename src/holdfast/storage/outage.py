@@ -27,6 +27,11 @@ class Outage:
         self._ended = float("-inf")
         self._failures = 0
 
+    @property
+    def is_on(self) -> bool:
+        """True from a failure until the next write that succeeds."""
+        return self._since is not None
+
     def covers(self, part: str, error: BaseException) -> bool:
         """Record a failure of that part; False where the store is not to blame, and the caller should log it."""
         if not isinstance(error, _OF_THE_STORE):

@@ -131,6 +131,10 @@ class Wakeups(Protocol):
         """Wake the listeners of `topics` in this process."""
         ...
 
+    def relax(self, seconds: float) -> None:
+        """Make no statement of its own more often than this, also to connect again: for databases that sleep."""
+        ...
+
 
 class Listener(Protocol):
     """One subscription. Close it when done."""

@@ -234,12 +234,17 @@ class Heartbeat:
         return self._renewed_at + self._lease * (1 - FENCE_MARGIN) - self._clock.monotonic()
 
     @property
+    def silence(self) -> float:
+        """Seconds since the last renewal."""
+        return self._clock.monotonic() - self._renewed_at
+
+    @property
     def is_stopped(self) -> bool:
         return self._stopped
 
     @property
     def is_due(self) -> bool:
-        return self._clock.monotonic() - self._renewed_at >= self._lease / 3
+        return self.silence >= self._lease / 3
 
     def start(self, registered_at: float, *, on_thread: bool = True) -> None:
         """Start the heartbeat, first due a third of the lease after `registered_at` (monotonic clock)."""
@@ -319,8 +324,7 @@ class Heartbeat:
         """Fence the worker if its lease is about to expire."""
         with self._reporting:
             if self.slack <= 0:
-                silent = self._clock.monotonic() - self._renewed_at
-                self._fence(f"no renewal for {silent:.1f} s of a lease of {self._lease:g} s")
+                self._fence(f"no renewal for {self.silence:.1f} s of a lease of {self._lease:g} s")
 
     def _missed(self, error: Exception) -> None:
         if not self._store.outage.covers("the heartbeat", error):

@@ -14,6 +14,7 @@ from ..rules.routing import RESERVED
 # A hundred years: a time plus this must still be a valid time.
 _LONGEST: Final = 100 * 366 * 86_400.0
 
+_LONGEST_IDLE: Final = 3_600
 # Fractions of the lease: how long before its end the worker fences itself, and how much of that handlers get to stop.
 FENCE_MARGIN: Final = 1 / 6
 FENCE_GRACE: Final = 1 / 8
@@ -43,6 +44,8 @@ class WorkerSettings:
     """Time that running jobs get to finish when the worker stops; the rest are handed back."""
     cancel_grace: float = 5.0
     """Time that a handler gets to end after it was asked to."""
+    idle: float = 0.0
+    """Rest while there is no work: then at most one statement in this many seconds, on average; 0: it never rests."""
     poll: float = 2.0
     """Longest time between two polls for work, if every wake-up is lost."""
     rescue_interval: float | None = None
@@ -97,6 +100,8 @@ class WorkerSettings:
             _check_own_name(self.name)
         weights_of(self.weights)
         self._check_routing()
+        if self.idle and not 1 <= self.idle <= _LONGEST_IDLE:
+            raise ConfigError(f"idle must be 0, or between 1 s and {_LONGEST_IDLE:,} s, not {self.idle!r}")
         if not 0.01 <= self.poll <= 60:
             raise ConfigError(f"poll must be between 0.01 s and 60 s, not {self.poll!r}")
 

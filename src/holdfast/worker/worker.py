@@ -21,6 +21,7 @@ from ..telemetry import RunTally
 from .claiming.claimer import Claimer
 from .claiming.outcomes import OutcomeQueue
 from .claiming.poller import WorkPoller
+from .condition import STARTING, STOPPING, Condition, Signs, condition_of
 from .lease import Heartbeat, LeaseKeeper
 from .maintenance.health import HealthSampler
 from .maintenance.services import Services
@@ -43,6 +44,7 @@ logger: Final = logging.getLogger("holdfast.worker")
 _LEASES_UNTIL_STUCK: Final = 4
 # On SQLite every commit of another process may have cancelled something here.
 _BETWEEN_CHECKS: Final = 0.1
+_TURNS_PER_LEASE: Final = 8
 
 
 class Worker:
@@ -63,6 +65,7 @@ class Worker:
         on_stuck: Callable[[], None] | None = None,
         on_broken: Callable[[], object] = lambda: None,
         outcomes: OutcomeQueue | None = None,
+        resources: ResourceHost | None = None,
         drains: bool = False,
         limit: int | None = None,
         heartbeats: type[Heartbeat] = Heartbeat,
@@ -70,8 +73,9 @@ class Worker:
     ) -> None:
         """`drains` is for a drain, which stops when nothing due is left, or after `limit` jobs.
 
-        It does not wait for a store that is down, and keeps its lease by a test's clock if it has one. `heartbeats` and
-        `timekeepers` run on threads; a simulation on one thread replaces them.
+        `resources` that are given are opened and closed by the caller. A drain does not wait for a store that is down,
+        and keeps its lease by a test's clock if it has one. `heartbeats` and `timekeepers` run on threads; a simulation
+        on one thread replaces them.
         """
         self.settings: Final = settings
         self._store = store
@@ -88,7 +92,8 @@ class Worker:
         self._threads = ThreadPool(settings.concurrency)
         self._children = ChildPool(settings.concurrency)
         self._tally: RunTally = getattr(app, "tally", None) or RunTally()
-        self.resources: Final = ResourceHost.here(app)
+        self.resources: Final = ResourceHost.here(app) if resources is None else resources
+        self._has_own_resources = resources is None
         self.background: Final = BackgroundTasks(on_broken)
         self.state: Final = WorkerState(identity or token())
         self.outcomes: Final = outcomes or OutcomeQueue()
@@ -99,15 +104,7 @@ class Worker:
         )
         self.relays: Final = self._make_relays()
         self.runner: Final = self._make_runner(partial(self._make_executor, app, middleware), limit)
-        self.claimer: Final = Claimer(
-            store,
-            self.state,
-            self.outcomes,
-            self.runner,
-            clock,
-            slots=settings.concurrency,
-            patience=settings.lease / 2,
-        )
+        self.claimer: Final = self._make_claimer()
         self.poller: Final = WorkPoller(
             store, self.state, self.routes, self.outcomes, self.runner.has_room, poll=settings.poll, random=random
         )
@@ -160,6 +157,17 @@ class Worker:
             is_leased=lambda: self.lease.is_valid(),
         )
 
+    def _make_claimer(self) -> Claimer:
+        return Claimer(
+            self._store,
+            self.state,
+            self.outcomes,
+            self.runner,
+            self._clock,
+            slots=self.settings.concurrency,
+            patience=self.settings.lease / 2,
+        )
+
     def _make_lease(self, heartbeats: type[Heartbeat]) -> LeaseKeeper:
         return LeaseKeeper(
             self._store,
@@ -184,11 +192,12 @@ class Worker:
 
     async def start(self) -> None:
         """Register and start working. Waits for ever for a store that is down."""
-        await self.resources.abegin()
+        if self._has_own_resources:
+            await self.resources.abegin()
         try:
             await self._start()
         except BaseException:
-            await self.resources.aclose(self.settings.grace)
+            await self._close_resources()
             raise
 
     async def _start(self) -> None:
@@ -201,7 +210,7 @@ class Worker:
         self._watchdog = self._start_watchdog()
         beside = (self.poller.run(lambda: self.state.leaving), self._listen_for_cancels(), *self.services.start())
         self._recorders = self.background.send(self.claimer.run(self._is_over), self.relays.run())
-        self.background.send(*beside, self.services.undeclared.check_tasks())
+        self.background.send(*beside, self._keep_turning(), self.services.undeclared.check_tasks())
         queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
@@ -257,7 +266,25 @@ class Worker:
         await self.background.until_over()
         self.relays.close()
         await self._children.close()
-        await self.resources.aclose(self.settings.grace)
+        await self._close_resources()
+
+    async def _close_resources(self) -> None:
+        if self._has_own_resources:
+            await self.resources.aclose(self.settings.grace)
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error of a worker task that has crashed: the worker must be restarted."""
+        return self.background.error
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that it serves."""
+        return self.routes.queues
+
+    def stop_runs(self, why: str) -> None:
+        """Stop what runs, and hand it back."""
+        self.runner.stop_all(why)
 
     @property
     def is_worn_out(self) -> bool:
@@ -268,6 +295,24 @@ class Worker:
     def is_idle(self) -> bool:
         """True if nothing runs and every outcome is recorded."""
         return not self.runner.runs and not self.outcomes.pending
+
+    def condition(self) -> Condition:
+        """Return whether it is alive and ready. May be called on any thread, also while the event loop is blocked."""
+        if self.state.leaving:
+            return STOPPING
+        if not self._recorders:
+            return STARTING
+        return condition_of(
+            Signs(
+                lease=self.settings.lease,
+                claim_loop_silence=self._clock.monotonic() - self.claimer.turned_at,
+                has_broken=self.background.error is not None or self._recorders[0].done(),
+                is_worn_out=self.is_worn_out,
+                lease_silence=self.lease.heartbeat.silence,
+                is_fenced=self.state.fenced,
+                store_is_away=self._store.outage.is_on,
+            )
+        )
 
     def _is_over(self) -> bool:
         return self.state.leaving and self.is_idle
@@ -292,6 +337,12 @@ class Worker:
     def _watch_lease(self) -> None:
         """Check the lease on the timer's thread: the heartbeat may itself hang on a store that does not answer."""
         self.deadlines.after(self.lease.check(), self._watch_lease)
+
+    async def _keep_turning(self) -> None:
+        """Have the claim loop turn also without work, so that one that is stuck is noticed."""
+        while True:
+            await asyncio.sleep(self.settings.lease / _TURNS_PER_LEASE)
+            self.outcomes.wake.set()
 
     async def _listen_for_cancels(self) -> None:
         listener = self._store.wakeups.listen(["cancel"])

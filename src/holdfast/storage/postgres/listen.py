@@ -42,6 +42,11 @@ class ListenThread:
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
         self._wake: tuple[int, int] | None = None
+        self._rest = 0.0
+
+    def relax(self, seconds: float) -> None:
+        """Check the connection, and connect again after it broke, no more often than this; TCP notices a dead peer."""
+        self._rest = seconds
 
     def ensure_running(self) -> None:
         with self._mutex:
@@ -79,7 +84,7 @@ class ListenThread:
                     self._listen(connection, wake)
             except (psycopg.Error, StorageError) as error:
                 _log.debug("the LISTEN connection is down; polling continues: %s", error)
-                self._closed.wait(random.uniform(0.5, 1.0) * pause)
+                self._closed.wait(max(self._rest, random.uniform(0.5, 1.0) * pause))
                 pause = min(_LONGEST_PAUSE, pause * 2)
 
     def _listen(self, connection: Connection, wake: int) -> None:
@@ -87,7 +92,7 @@ class ListenThread:
         poll.register(connection.pgconn.socket, select.POLLIN)
         poll.register(wake, select.POLLIN)
         while not self._closed.is_set():
-            if not poll.poll(_CHECK_SECONDS * 1000):
+            if not poll.poll(_CHECK_SECONDS * 1000) and not self._rest:
                 # A dead peer is silent; only a query finds out.
                 with self._deadlines.limited(connection):
                     connection.execute("select 1")

@@ -47,6 +47,10 @@ class PgWakeups:
     def notify(self, topics: Collection[str]) -> None:
         self._listeners.notify(topics)
 
+    def relax(self, seconds: float) -> None:
+        if self._listener is not None:
+            self._listener.relax(seconds)
+
     def announce(self, topics: Collection[str]) -> None:
         """Wake the listeners of this process now, and those of others by the next NOTIFY."""
         self._listeners.notify(topics)

@@ -32,6 +32,9 @@ class SqliteWakeups:
     def listen(self, topics: Collection[str]) -> WatchingListener:
         return WatchingListener(self._listeners.listen(topics), self._watch)
 
+    def relax(self, seconds: float) -> None:
+        """Do nothing: other processes are noticed without a statement."""
+
     def notify(self, topics: Collection[str]) -> None:
         self._listeners.notify(topics)
 

@@ -54,6 +54,7 @@ class Claimer:
         self._failures = FailedCommits(store, "a claim")
         self._on_server = store.backend == "postgres"
         self._at_once = 2 if self._on_server and slots >= 2 * _WORTH_A_TURN else 1
+        self._turned = [clock.monotonic()] * self._at_once
         self._position = ClaimPosition(clock)
         self._claims = itertools.count(1)
         """Number of each claim; with the worker's id it identifies the claim in the store."""
@@ -64,10 +65,16 @@ class Claimer:
 
     async def run(self, is_over: Callable[[], bool]) -> None:
         """Run the claim loop until `is_over`, two in parallel where that is faster."""
-        await asyncio.gather(*(self._run_loop(is_over) for _ in range(self._at_once)))
+        await asyncio.gather(*(self._run_loop(number, is_over) for number in range(self._at_once)))
 
-    async def _run_loop(self, is_over: Callable[[], bool]) -> None:
+    @property
+    def turned_at(self) -> float:
+        """When the slower of the loops last began a turn (monotonic clock). A wake-up makes an idle one turn."""
+        return min(self._turned)
+
+    async def _run_loop(self, number: int, is_over: Callable[[], bool]) -> None:
         while not is_over():
+            self._turned[number] = self._clock.monotonic()
             self._outcomes.wake.clear()
             if not await self.run_once():
                 await self._outcomes.wake.wait()

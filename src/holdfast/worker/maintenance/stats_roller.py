@@ -66,6 +66,10 @@ class StatsRoller:
         if mark > closed:  # the clock was set back since
             mark = 0
         since = max(mark - _AGAIN, closed - _LOST) if mark else closed - _AGAIN - MINUTE
+        if closed - since > _MOST:
+            # After a rest of all workers: most of these minutes are empty.
+            first = await self._store.aread(Op(lambda tx: rollup.first_sign(tx, since), single=True))
+            since = closed - _AGAIN if first is None else min(first, closed - _AGAIN)
         until = min(closed, since + _MOST)
         for minute in range(since, until, MINUTE):
             await self._roll_minute(minute)

@@ -21,7 +21,7 @@ from typing import Any, Final
 from ...clock import SYSTEM_CLOCK, Clock
 from ...ids import token
 from .orphan_guard import kill_group
-from .parent import SUPERVISOR_VARIABLE, WORKER_ID_VARIABLE
+from .parent import HEALTH_PIPE_VARIABLE, SUPERVISOR_VARIABLE, WORKER_ID_VARIABLE
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -48,7 +48,8 @@ class Slot:
 class Supervisor:
     """Starts `count` processes of `argv`. `run` is for the command line; `step` is one iteration of it.
 
-    `stop_after`: seconds that the workers get to stop before they are killed; None is without limit.
+    `stop_after`: seconds that the workers get to stop before they are killed; None is without limit. `open_pipe`
+    returns the end of a pipe that the next process of a slot reports its health to.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Supervisor:
         on_lost: Callable[[str], None],
         env: Mapping[str, str] | None = None,
         stop_after: float | None = None,
+        open_pipe: Callable[[int], int] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if count < 1:
@@ -67,6 +69,7 @@ class Supervisor:
         self._on_lost = on_lost
         self._env = dict(os.environ if env is None else env)
         self._stop_after = stop_after
+        self._open_pipe = open_pipe
         self._clock = clock
         self.slots: Final = tuple(Slot(number, clock.monotonic()) for number in range(1, count + 1))
         self._stopping = False
@@ -96,6 +99,10 @@ class Supervisor:
             if slot.process is None and slot.due <= now:
                 self._start(slot)
         return min([60.0, *(slot.due - now for slot in self.slots if slot.process is None)])
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
 
     def stop(self) -> None:
         """Ask the workers to stop; the second time, kill them."""
@@ -140,18 +147,25 @@ class Supervisor:
         slot.worker_id = token()
         slot.started_at = self._clock.monotonic()
         try:
-            slot.process = self._launch(slot.worker_id)
+            slot.process = self._launch(slot)
         except OSError as error:
             self._plan(slot, f"could not be started ({error})")
         else:
             logger.info("worker process %d started: pid %d, %s", slot.number, slot.process.pid, slot.worker_id)
 
-    def _launch(self, worker_id: str) -> subprocess.Popen[bytes]:
-        extra = {WORKER_ID_VARIABLE: worker_id, SUPERVISOR_VARIABLE: str(os.getpid())}
-        # A session of its own: Ctrl-C in a terminal must reach a worker only once, from us.
-        return subprocess.Popen(  # noqa: S603 - the command line of this very program
-            self._argv, env={**self._env, **extra}, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+    def _launch(self, slot: Slot) -> subprocess.Popen[bytes]:
+        extra = {WORKER_ID_VARIABLE: slot.worker_id, SUPERVISOR_VARIABLE: str(os.getpid())}
+        pipes = [] if self._open_pipe is None else [self._open_pipe(slot.number)]
+        if pipes:
+            extra[HEALTH_PIPE_VARIABLE] = str(pipes[0])
+        try:
+            # A session of its own: Ctrl-C in a terminal must reach a worker only once, from us.
+            return subprocess.Popen(  # noqa: S603 - the command line of this very program
+                self._argv, env={**self._env, **extra}, stdin=subprocess.DEVNULL, start_new_session=True, pass_fds=pipes
+            )
+        finally:
+            for pipe in pipes:
+                os.close(pipe)
 
     def _reap(self, slot: Slot) -> None:
         code = slot.process.poll() if slot.process is not None else None

@@ -70,6 +70,8 @@ class JobRunner:
     ) -> None:
         """`limit` is the number of jobs to claim at all; None is without limit. Unless `waits`, no batch waits."""
         self.runs: Final = Runs()
+        self.taken = 0
+        """The number of jobs that were claimed for it."""
         self._state = state
         self._settings = settings
         self._tasks = tasks
@@ -181,6 +183,7 @@ class JobRunner:
     def dispatch(self, jobs: Sequence[Claimed], claim: str) -> None:
         """Start the claimed jobs."""
         taken_at = self._clock.monotonic()
+        self.taken += len(jobs)
         if self._left is not None:
             self._left -= len(jobs)
         state, outcomes = self._state, self._outcomes
