@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..ids import ids
-from ..model.steps import Step, StepInfo
+from ..model.steps import TRACE, Step, StepInfo
 from ..model.values import decoded, instant_of
 from ..names import check_name
 from ..rules.budgets import in_units
@@ -34,7 +34,7 @@ def journal(job_id: str, *, whole: bool) -> Op[list[StepInfo]]:
 
 def shown_steps(journal: Iterable[Step]) -> list[StepInfo]:
     """Return the entries as they are shown."""
-    return [shown_step(step) for step in journal]
+    return [shown_step(step) for step in journal if step.kind != TRACE]
 
 
 def shown_step(step: Step) -> StepInfo:
