@@ -1,4 +1,4 @@
-"""Tasks that report to Sentry and that a child process can import; its envelopes go to the file that ENVELOPES names."""
+"""Tasks that report to Sentry and that a child process can import; reports go to the file that ENVELOPES names."""
 
 from __future__ import annotations
 

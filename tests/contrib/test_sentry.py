@@ -243,7 +243,7 @@ def test_each_failed_item_of_a_batch_is_reported_with_its_job(kit: Kit) -> None:
     instrument(kit.app)
 
     @kit.app.task(batch=10, max_attempts=1)
-    def work(items: list[holdfast.Item[int]]) -> list[None | Exception]:
+    def work(items: list[holdfast.Item[int]]) -> list[Exception | None]:
         return [ValueError(item.value) if item.value else None for item in items]
 
     jobs = kit.app.enqueue_many([work.job(n) for n in range(3)])

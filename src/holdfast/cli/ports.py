@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from ..app import App
@@ -27,8 +29,20 @@ def ports_of(ports: range, processes: int) -> str:
     return f"{ports[0]}-{last}"
 
 
-def serve_metrics(app: App, ports: range) -> None:
+def serve_metrics(app: App, ports: range, host: str) -> None:
     """Serve this process's metrics for as long as it lives."""
     from ..contrib.prometheus import serve
 
-    serve(app, ports)
+    serve(app, ports, host, _token())
+
+
+def check_metrics(host: str) -> None:
+    """Refuse an address for the metrics that is open without a token."""
+    from ..contrib.metrics_server import check_exposure
+
+    check_exposure(host, _token())
+
+
+def _token() -> str | None:
+    # Not an option: other users of this machine can read a command line.
+    return os.environ.get("HOLDFAST_METRICS_TOKEN") or None

@@ -17,7 +17,7 @@ from ..runtime.opening import database_file
 from .command import Command, target_options
 from .locate import Host, current_host, find_app, find_project
 from .logs import set_up_logs
-from .ports import as_ports, ports_of, serve_metrics
+from .ports import as_ports, check_metrics, ports_of, serve_metrics
 
 logger: Final = logging.getLogger("holdfast.cli")
 
@@ -68,7 +68,14 @@ _list_option: Final = functools.partial(click.option, multiple=True, callback=_j
     callback=as_ports,
     metavar="PORT",
     envvar="HOLDFAST_METRICS_PORT",
-    help="Serve Prometheus metrics on this loopback port; FIRST-LAST uses the first free one.",
+    help="Serve Prometheus metrics on this port; FIRST-LAST uses the first free one.",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    envvar="HOLDFAST_METRICS_HOST",
+    help="Address for --metrics-port; beyond loopback HOLDFAST_METRICS_TOKEN is required. [default: 127.0.0.1]",
 )
 @click.option("--name", metavar="TEXT", help="Name in lists and logs. [default: host and pid]")
 @click.option(
@@ -90,6 +97,7 @@ def worker(
     queues: str | None,
     processes: int,
     metrics_port: range | None,
+    metrics_host: str,
     log_format: Literal["text", "json"],
     log_level: str,
     debug: bool,
@@ -123,10 +131,11 @@ def worker(
     _warn(app, config)
     if processes == 1:
         if metrics_port is not None:
-            serve_metrics(app, metrics_port)
+            serve_metrics(app, metrics_port, metrics_host)
         sys.exit(run_worker(app, config.worker))
     if metrics_port is not None:
-        flags["metrics-port"] = ports_of(metrics_port, processes)
+        check_metrics(metrics_host)
+        flags |= {"metrics-port": ports_of(metrics_port, processes), "metrics-host": metrics_host}
     argv = [*_command(name, flags, host), "--log-format", log_format, "--log-level", log_level, *(["--debug"] * debug)]
     sys.exit(run_workers(app, argv, processes, config.worker))
 

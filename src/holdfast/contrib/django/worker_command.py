@@ -21,7 +21,7 @@ _GRACE: Final = 2.0
 """Seconds for running jobs to finish before a restart, unless --grace is given. The rest run again afterwards."""
 _ITS_APP: Final = ("where", "app_name", "store")
 """Parameters that name the app, which is the project's."""
-_NOT_RELOADED: Final = {"processes": 1, "metrics_port": None}
+_NOT_RELOADED: Final = {"processes": 1, "metrics_port": None, "metrics_host": "127.0.0.1"}
 
 
 def _work(*, reload: bool, **options: Any) -> None:
