@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 PYTEST := $(BIN)/pytest $(ARGS)
 
-.PHONY: help venv chromium check format test test-all test-slow test-broad test-worker test-rest test-project test-django proof proof-long pgbouncer demo bench bench-peers docs site dist clean
+.PHONY: help venv chromium promtool check format test test-all test-slow test-broad test-worker test-rest test-project test-django proof proof-long pgbouncer demo bench bench-peers docs site dist clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ format: .venv/.dev ## fix what ruff can fix
 test: .venv/.dev ## the tests, in a few minutes, with nothing but pip; ARGS= goes to pytest
 	@$(MAKE) $(ABREAST) MARKS="not thorough and not extended and not proof"
 
-test-all: .venv/.dev .venv/.site chromium pgbouncer ## every test, also those that take longer or need a browser or PgBouncer
+test-all: .venv/.dev .venv/.site chromium pgbouncer promtool ## every test, also those that take longer or need a browser, PgBouncer or promtool
 	@$(MAKE) $(ABREAST) MARKS="not proof"
 
 # The browser's own packages come from the system: Playwright's downloads are for other systems than Debian.
@@ -69,6 +69,10 @@ proof-long: .venv/.dev chromium pgbouncer ## the same with new random seeds and 
 pgbouncer:
 	@test -x /usr/sbin/pgbouncer || { \
 		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes pgbouncer >/dev/null; }
+
+promtool:
+	@command -v promtool >/dev/null || { \
+		apt-get update --quiet=2 && DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends prometheus >/dev/null; }
 
 demo: .venv/.core ## 2,000 jobs on one SQLite file, with a worker that is killed; SERVE=1 serves a dashboard of a studio at work
 ifdef SERVE

@@ -23,7 +23,7 @@ from .client.budgets import Budgets, declare_budget
 from .client.budgets import Limits as BudgetLimits
 from .client.capabilities import capabilities_of
 from .client.delivering import deliver_task
-from .client.enqueuer import Around, Enqueuer, spill_at
+from .client.enqueuer import Around, Enqueuer, both, spill_at
 from .client.events import Events
 from .client.flows import Flows
 from .client.inline import InlineJobs
@@ -164,8 +164,12 @@ class App(Registry):
         return [*self._declared_limits.values(), *(op for task in self._tasks.values() for op in task_limits(task))]
 
     def around_enqueue(self, around: Around) -> None:
-        """Enter a context around each enqueue; its value is stored with the jobs, to carry a trace along."""
-        self._enqueuer.around = around
+        """Enter a context around each enqueue; its value is stored with the jobs, to carry a trace along.
+
+        The value is a JSON object, or None. With several, the first is outermost, and their values are merged.
+        """
+        before = self._enqueuer.around
+        self._enqueuer.around = around if before is None else both(before, around)
 
     # -- limits of the whole cluster. Workers store them when they start; an operator's settings take precedence
 

@@ -154,6 +154,7 @@ class MissingExtra(ConfigError, ImportError):
         "postgres": ("psycopg",),
         "web": ("starlette", "uvicorn", "jinja2", "httpcore2"),
         "otel": ("opentelemetry",),
+        "sentry": ("sentry_sdk",),
         "fastapi": ("fastapi", "starlette", "uvicorn", "jinja2", "httpcore2"),
         "flask": ("flask",),
         "litestar": ("litestar",),

@@ -1,4 +1,4 @@
-"""The current run, the job that a log record belongs to, and counts of this process's runs."""
+"""The current run, the job that a log record belongs to, what a tracer is told, and counts of this process's runs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,61 @@ import logging
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from . import importing
 from .errors import BlockingCall
 from .model.jobs import Claimed
 from .rules.redaction import redact
 
+if TYPE_CHECKING:
+    from .model.outcomes import Outcome
+
+
+class Subject(Protocol):
+    """The facts about a job that log records carry."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def tenant(self) -> str: ...
+
+    @property
+    def attempt(self) -> int: ...
+
 
 class CurrentRun:
     """The run that code belongs to: set around each handler, and inherited by the tasks and threads that it starts."""
 
-    __slots__ = ("_context", "_make", "app", "job")
+    __slots__ = ("_context", "_make", "app", "batch", "job", "subject")
 
-    def __init__(self, app: Any, job: Claimed | None, make: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        app: Any,
+        job: Claimed | None,
+        make: Callable[[], Any],
+        *,
+        subject: Subject | None = None,
+        batch: Sequence[Claimed] = (),
+    ) -> None:
         self.app = app
         """The app whose worker runs the job; None inline."""
         self.job = job
-        """The job as it was claimed; None inline, and in a child process without middleware."""
+        """The job as it was claimed; None inline, in a batch, and in a child process without middleware."""
+        self.subject: Subject | None = subject or job
+        """The job that log records name; None in a batch."""
+        self.batch = batch
+        """The jobs of a batch, as they were claimed."""
         self._make: Callable[[], Any] | None = make
         self._context: Any = None
 
@@ -105,6 +139,35 @@ def refuse_on_event_loop(what: str, instead: str) -> None:
     raise BlockingCall(f"{what} stops the event loop that runs here; use: {instead} (timeout=0 only looks)")
 
 
+class Sending(Protocol):
+    """A request to another system, or a delivery of outbox events, that is traced."""
+
+    headers: dict[str, str]
+    """The headers that pass the trace on."""
+
+    def ended(self, *, status: int | None = None, error: str = "") -> None:
+        """Note the status of the answer, or the first error."""
+
+
+class Tracing(Protocol):
+    """Is told what happens inside runs and deliveries: `app.tracing`, None unless the app is traced."""
+
+    def step(self, name: str, attempt: int) -> AbstractContextManager[object]:
+        """Return the context to enter around one try of a step."""
+
+    def suspended(self, outcome: Outcome) -> str | None:
+        """Return a note for the journal of a run that is being suspended; None for no note."""
+
+    def resumed(self, note: str, since: int, *, first: bool) -> None:
+        """Take the note of the last suspension, at `since` µs. `first`: no run has resumed it before this one."""
+
+    def delivery(self, destination: str, jobs: Sequence[Claimed]) -> AbstractContextManager[Sending]:
+        """Return the context to enter around a delivery of outbox events."""
+
+    def request(self, url: str) -> AbstractContextManager[Sending]:
+        """Return the context to enter around the request of a webhook."""
+
+
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Upper bounds of run times, in seconds."""
 
@@ -138,14 +201,26 @@ class RunTally:
         found.sum += seconds * n
 
 
+JOB_FIELDS: Final = ("job", "task", "attempt", "queue", "tenant")
+
+
+def job_fields() -> dict[str, str | int]:
+    """Return `job`, `task`, `attempt`, `queue` and `tenant` of the job that is running here; empty outside a job."""
+    run = current_run.get()
+    if run is None or (job := run.subject) is None:
+        return {}
+    fields: dict[str, str | int] = {"job": job.id, "task": job.task, "attempt": job.attempt, "queue": job.queue}
+    return {**fields, "tenant": job.tenant} if job.tenant else fields
+
+
 class JobLogFilter(logging.Filter):
-    """Gives each record the fields `job`, `task` and `attempt`; empty outside a job."""
+    """Gives each record the fields `job`, `task`, `attempt`, `queue` and `tenant`; empty outside a job."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        job = current_job()
-        for name, value in (("job", job and job.id), ("task", job and job.task), ("attempt", job and job.attempt)):
+        fields = job_fields()
+        for name in JOB_FIELDS:
             if not hasattr(record, name):
-                setattr(record, name, value or "")
+                setattr(record, name, fields.get(name, ""))
         return True
 
 
@@ -161,7 +236,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        entry |= {name: value for name in ("job", "task", "attempt") if (value := getattr(record, name, ""))}
+        entry |= {name: value for name in JOB_FIELDS if (value := getattr(record, name, ""))}
         if record.exc_info:
             entry["error"] = record.exc_text or redact(self.formatException(record.exc_info))
         return json.dumps(entry, ensure_ascii=False, default=str)

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -253,6 +254,34 @@ def test_a_port_that_is_taken_is_told_before_anything_runs(shop: holdfast.App, t
         )
         answer = finished(process)
     assert (answer.code, "in use" in answer.err) == (2, True)
+
+
+def test_a_worker_shows_its_metrics_on_any_address_to_who_has_the_token(shop: holdfast.App, tmp_path: Path) -> None:
+    (tmp_path / "metered.py").write_text(JOBS)
+    port, token = _free_port(), "0123456789abcdef"
+    flags = ("--metrics-port", str(port), "--metrics-host", "0.0.0.0", "--processes", "2")
+    known = {"HOLDFAST_STORE": shop.config.store, "HOLDFAST_METRICS_TOKEN": token}
+    process = program("worker", "metered:app", *flags, folder=tmp_path, **known)
+    try:
+        shop.tasks["welcome"].enqueue(1).wait(SOON)
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=SOON) as answer:
+            assert "holdfast_jobs" in answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SOON)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert finished(process).code == 0
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_an_open_address_without_a_token_is_refused_before_anything_runs(
+    shop: holdfast.App, tmp_path: Path, processes: str
+) -> None:
+    (tmp_path / "metered.py").write_text(JOBS)
+    flags = ("--metrics-port", "9100", "--metrics-host", "0.0.0.0", "--processes", processes)
+    answer = finished(program("worker", "metered:app", *flags, folder=tmp_path, HOLDFAST_STORE=shop.config.store))
+    assert (answer.code, "HOLDFAST_METRICS_TOKEN" in answer.err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["0", "70000", "x", "9-1", "1-2-3", "-5"])

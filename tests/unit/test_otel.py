@@ -21,7 +21,7 @@ from holdfast.contrib.otel import instrument
 class Kit:
     """An app whose spans and metrics stay here."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path | str) -> None:
         self._exporter = InMemorySpanExporter()
         self._provider = TracerProvider()
         self._provider.add_span_processor(SimpleSpanProcessor(self._exporter))

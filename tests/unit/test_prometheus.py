@@ -132,9 +132,49 @@ def test_the_page_is_served_on_loopback(app: holdfast.App) -> None:
         server.close()
 
 
-def _code(url: str) -> int:
+@pytest.mark.parametrize("host", ["shop.example", "127.0.0.1.shop.example", "10.0.0.7:9100", ""])
+def test_on_loopback_a_request_for_another_host_is_refused(app: holdfast.App, host: str) -> None:
+    server = serve(app, [0])
     try:
-        with urllib.request.urlopen(url, timeout=SOON) as answer:
+        assert _code(f"http://127.0.0.1:{server.port}/metrics", Host=host) == 421
+        for own in (f"localhost:{server.port}", "127.0.0.1", "[::1]:80"):
+            assert _code(f"http://127.0.0.1:{server.port}/metrics", Host=own) == 200
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "10.1.2.3", "metrics.example"])
+def test_beyond_loopback_a_token_is_demanded(app: holdfast.App, host: str) -> None:
+    with pytest.raises(ConfigError, match="HOLDFAST_METRICS_TOKEN"):
+        serve(app, [0], host)
+
+
+@pytest.mark.parametrize("token", ["", "short", "with a space in it", "ünïcödé-ünïcödé-ünïcödé"])
+def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(app: holdfast.App, token: str) -> None:
+    with pytest.raises(ConfigError, match="at least 16"):
+        serve(app, [0], token=token)
+
+
+@pytest.mark.parametrize(("host", "url"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::1", "[::1]")])
+def test_with_a_token_only_its_holder_gets_the_page_by_any_name(app: holdfast.App, host: str, url: str) -> None:
+    token = "0123456789abcdef0123456789abcdef"
+    server = serve(app, [0], host, token)
+    page = f"http://{url}:{server.port}/metrics"
+    try:
+        assert _code(page, Authorization=f"Bearer {token}", Host="worker-7.example") == 200
+        for wrong in ("", "Bearer", f"Bearer {token}x", f"Basic {token}", f"bearer{token}", "Bearer ünïcödé"):
+            assert _code(page, Authorization=wrong) == 401
+        assert _code(f"http://{url}:{server.port}/other") == 401
+    finally:
+        server.close()
+
+
+def _code(url: str, **headers: str) -> int:
+    asked = urllib.request.Request(
+        url, headers={name: text.encode().decode("latin-1") for name, text in headers.items()}
+    )
+    try:
+        with urllib.request.urlopen(asked, timeout=SOON) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

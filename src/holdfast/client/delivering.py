@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as _random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -87,9 +87,20 @@ class Deliverer:
         raise self._failure(attempt, answer, text)
 
     async def _send(self, endpoint: Signed, url: str, message: str, body: bytes) -> tuple[HttpAnswer | None, int, str]:
+        if (tracing := self._app.tracing) is None:
+            return await self._send_with(endpoint, url, message, body, {})
+        with tracing.request(url) as sending:
+            answer, ms, error = await self._send_with(endpoint, url, message, body, sending.headers)
+            sending.ended(status=answer.status if answer else None, error=error)
+        return answer, ms, error
+
+    async def _send_with(
+        self, endpoint: Signed, url: str, message: str, body: bytes, more: Mapping[str, str]
+    ) -> tuple[HttpAnswer | None, int, str]:
         clock = self._app._clock or SYSTEM_CLOCK
         at = clock.now() // SECOND
         headers = {
+            **more,
             "content-type": "application/json",
             "webhook-id": message,
             "webhook-timestamp": str(at),

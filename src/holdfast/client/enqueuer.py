@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import json
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from .. import importing
@@ -39,6 +40,25 @@ Around: TypeAlias = "Callable[[Sequence[JobRequest[Any]]], AbstractContextManage
 Record: TypeAlias = "Callable[[Tx, JobSpec], Coroutine[Any, Any, Enqueued]]"
 """Enqueues a job in a transaction, and records there that it did."""
 _NOTHING: Final[AbstractContextManager[str | None]] = nullcontext()
+
+
+def both(outer: Around, inner: Around) -> Around:
+    """Return one context for two, which stores the values of both."""
+
+    @contextmanager
+    def around(requests: Sequence[JobRequest[Any]]) -> Iterator[str | None]:
+        with outer(requests) as first, inner(requests) as second:
+            texts = [text for text in (first, second) if text is not None]
+            yield texts[0] if len(texts) == 1 else _merged(texts)
+
+    return around
+
+
+def _merged(texts: Sequence[str]) -> str | None:
+    merged: dict[str, Any] = {}
+    for text in texts:
+        merged |= json.loads(text)
+    return json.dumps(merged) if merged else None
 
 
 class Enqueuer:

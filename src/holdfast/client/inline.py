@@ -84,7 +84,7 @@ class InlineJobs:
         info = JobInfo(spec.id, task.name, task.task_options.queue, spec.tenant, 1, 1, 0, 1, 0)
         self._app.streams.keep(info)
         kind = Context if task.is_async else SyncContext
-        current = CurrentRun(None, None, lambda: kind(info, self._app, stop))
+        current = CurrentRun(None, None, lambda: kind(info, self._app, stop), subject=info)
         fn = task.fn
         if task.task_options.batch is not None:
             item = Item(task.item(request.payload), info, stop)

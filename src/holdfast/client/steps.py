@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from ..ids import ids
-from ..model.steps import Step, StepAttributes, StepInfo
+from ..model.steps import TRACE, Step, StepAttributes, StepInfo
 from ..model.values import decoded, instant_of
 from ..names import check_name
 from ..rules.budgets import in_units
@@ -37,7 +37,7 @@ def journal(job_id: str, *, whole: bool) -> Op[list[StepInfo]]:
 
 def shown_steps(journal: Iterable[Step]) -> list[StepInfo]:
     """Return the entries as they are shown."""
-    return [shown_step(step) for step in journal]
+    return [shown_step(step) for step in journal if step.kind != TRACE]
 
 
 def shown_step(step: Step) -> StepInfo:

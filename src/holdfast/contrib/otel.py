@@ -1,13 +1,13 @@
 """OpenTelemetry: `instrument(app)` gives every enqueue and every run a span, both in one trace, and counts runs.
 
-The trace context is stored with the job, so that it reaches the run in any process at any time.
+The trace context is stored with the job, so that it reaches the run in any process at any time. Steps, waits, outboxes
+and webhooks have spans too (`otel_spans`).
 """
 
 from __future__ import annotations
 
 import json
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -16,18 +16,17 @@ from ..errors import MissingExtra
 
 try:
     from opentelemetry import metrics, trace
-    from opentelemetry.context import Context as TraceContext
-    from opentelemetry.trace import SpanKind, Status, StatusCode
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    from . import otel_spans as spans
 except ModuleNotFoundError as missing:
     if not MissingExtra.explains(missing, "otel"):
         raise
     raise MissingExtra("holdfast.contrib.otel", missing, "otel") from missing
 
 from ..clock import SECOND
-from ..outcomes import Cancel, Snooze, Throttle
-from ..rules.redaction import redact
-from ..telemetry import current_job
+from ..model.jobs import Claimed
+from ..tasks.destinations import Destination
+from ..telemetry import current_run
 from ..version import VERSION
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["instrument"]
 
-_PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NAME: Final = "holdfast"
 
 
@@ -52,6 +50,7 @@ def instrument(
     meter = metrics.get_meter(_NAME, VERSION, meter_provider)
     app.around_enqueue(_Producer(tracer, meter).around)
     app.middleware(_Consumer(tracer, meter).run)
+    app.tracing = spans.Spans(tracer)
 
 
 class _Producer:
@@ -67,18 +66,26 @@ class _Producer:
     @contextmanager
     def _around(self, requests: Sequence[JobRequest[Any]]) -> Iterator[str | None]:
         tasks = sorted({request.task.name for request in requests})
-        name = f"enqueue {tasks[0]}" if len(tasks) == 1 else "enqueue"
-        attributes = {**_about(requests), "holdfast.tasks": tasks, "messaging.batch.message_count": len(requests)}
-        with self._tracer.start_as_current_span(name, kind=SpanKind.PRODUCER, attributes=attributes):
+        # An event is only created here. It is sent when its outbox is delivered.
+        put = isinstance(requests[0].task, Destination) if requests else False
+        operation, kind = ("put" if put else "enqueue"), ("create" if put and len(requests) == 1 else "send")
+        queues = {_queue(request) for request in requests}
+        attributes = {
+            **spans.messaging(operation, kind, queues.pop() if len(queues) == 1 else ""),
+            "holdfast.tasks": tasks,
+            "messaging.batch.message_count": len(requests),
+        }
+        name = f"{operation} {tasks[0]}" if len(tasks) == 1 else operation
+        with self._tracer.start_as_current_span(name, kind=trace.SpanKind.PRODUCER, attributes=attributes):
             carrier: dict[str, str] = {}
-            _PROPAGATOR.inject(carrier)
+            spans.PROPAGATOR.inject(carrier)
             yield json.dumps(carrier) if carrier else None
         for request in requests:
             self._sent.add(1, {"task": request.task.name, "queue": _queue(request)})
 
 
 class _Consumer:
-    """A span around each run, a child of the span that enqueued it."""
+    """A span around each run: a child of the span that enqueued its job, or with a link to each for a batch."""
 
     def __init__(self, tracer: trace.Tracer, meter: metrics.Meter) -> None:
         self._tracer = tracer
@@ -88,61 +95,39 @@ class _Consumer:
 
     async def run(self, ctx: Context, call: Callable[[], Awaitable[Any]]) -> Any:
         job, began = ctx.job, time.monotonic()
+        claimed = _claimed()
         labels = {"task": job.task, "queue": job.queue}
         self._age.record(max(0.0, time.time() - job.created_at / SECOND), labels)
         outcome = "raised"
-        attributes: dict[str, Any] = {
-            "messaging.system": "holdfast", "messaging.operation.type": "process",
-            "messaging.destination.name": job.queue, "messaging.message.id": job.id, "holdfast.task": job.task,
-            "holdfast.attempt": job.attempt, "holdfast.tenant": job.tenant,
-        }  # fmt: skip
+        attributes = {**spans.of_jobs("run", "process", job.queue, claimed), "holdfast.task": job.task}
         span = self._tracer.start_as_current_span(
             f"run {job.task}",
-            context=_stored_context(),
-            kind=SpanKind.CONSUMER,
+            context=spans.parent_of(claimed),
+            kind=trace.SpanKind.CONSUMER,
+            links=spans.links_to(claimed),
             attributes=attributes,
             record_exception=False,
             set_status_on_exception=False,
         )
-        with span as current:
+        with span as current, spans.run_of(current):
             try:
                 value = await call()
                 outcome = "succeeded"
                 return value
             except BaseException as error:
-                outcome = "suspended" if ctx.is_suspended else _tell(current, error)
+                outcome = "suspended" if ctx.is_suspended else spans.tell(current, error)
                 raise
             finally:
                 self._runs.add(1, {**labels, "outcome": outcome})
                 self._seconds.record(time.monotonic() - began, labels)
 
 
-def _tell(span: trace.Span, error: BaseException) -> str:
-    """Record an exception on the span; return the outcome. A request for a later run is not an error."""
-    if isinstance(error, Cancel | Snooze | Throttle):
-        return type(error).__name__.lower()
-    stack = redact("".join(traceback.format_exception(error)))
-    span.record_exception(error, {"exception.message": redact(str(error)), "exception.stacktrace": stack})
-    span.set_status(Status(StatusCode.ERROR, redact(f"{type(error).__name__}: {error}")))
-    return "raised" if isinstance(error, Exception) else "stopped"
-
-
-def _stored_context() -> TraceContext | None:
-    """Return the trace in which this job was enqueued; an unreadable one starts a new trace."""
-    job = current_job()
-    if job is None or not job.trace:
-        return None
-    try:
-        carrier = json.loads(job.trace)
-    except ValueError:
-        return None
-    return _PROPAGATOR.extract(carrier) if isinstance(carrier, dict) else None
-
-
-def _about(requests: Sequence[JobRequest[Any]]) -> dict[str, Any]:
-    about: dict[str, Any] = {"messaging.system": "holdfast", "messaging.operation.type": "send"}
-    queues = {_queue(request) for request in requests}
-    return {**about, "messaging.destination.name": queues.pop()} if len(queues) == 1 else about
+def _claimed() -> Sequence[Claimed]:
+    """Return the job that is running here, or the jobs of the batch."""
+    run = current_run.get()
+    if run is None:
+        return ()
+    return run.batch if run.job is None else (run.job,)
 
 
 def _queue(request: JobRequest[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: `render(app)` is the page, `serve(app, port)` shows it on loopback.
+"""Metrics for Prometheus: `render(app)` is the page, `serve(app, ports)` shows it over HTTP.
 
 Metrics of the store are the same in every process: scrape them from one. Those that start with `holdfast_worker_` or
 `holdfast_store_operation_` are counted in this process since it started.
@@ -6,23 +6,19 @@ Metrics of the store are the same in every process: scrape them from one. Those 
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from ..errors import ConfigError, HoldfastError
 from ..model.stats import COUNTERS, LABELS, LATENCIES, OPERATION_BOUNDS
 from ..telemetry import BUCKETS
 from .exposition import CONTENT_TYPE, Exposition, Family
+from .metrics_server import MetricsServer
 
 if TYPE_CHECKING:
     from ..app import App
 
 __all__ = ["CONTENT_TYPE", "FAMILIES", "MetricsServer", "render", "serve"]
-
-logger: Final = logging.getLogger("holdfast.metrics")
 
 _QUEUE: Final = ("queue",)
 JOBS: Final = Family("holdfast_jobs", "gauge", "Jobs by queue and label.", ("queue", "label"))
@@ -103,25 +99,12 @@ def render(app: App) -> str:
     return page.text()
 
 
-def serve(app: App, ports: Sequence[int], host: str = "127.0.0.1") -> MetricsServer:
-    """Serve the page under /metrics on the first free port of these, from its own thread."""
-    return MetricsServer(app, ports, host)
+def serve(app: App, ports: Sequence[int], host: str = "127.0.0.1", token: str | None = None) -> MetricsServer:
+    """Serve the page under /metrics on the first free port of these, from its own thread.
 
-
-class MetricsServer:
-    """A page on loopback. It ends with `close`, or with the process."""
-
-    def __init__(self, app: App, ports: Sequence[int], host: str) -> None:
-        self._server = _bind(host, ports, _handler(app))
-        self.port: Final[int] = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="holdfast-metrics", daemon=True)
-        self._thread.start()
-        logger.info("metrics are at http://%s:%d/metrics", host, self.port)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    Beyond loopback every request must bring the `token`: `Authorization: Bearer …`. ConfigError if there is none.
+    """
+    return MetricsServer(partial(render, app), ports, host, token)
 
 
 def _add_queues(page: Exposition, app: App) -> None:
@@ -191,52 +174,3 @@ def _add_process(page: Exposition, app: App) -> None:
         page.add_histogram(RUN_SECONDS, BUCKETS, list(tally.counts), tally.sum, queue, task)
     for one in app.stats.operations():
         page.add_histogram(OPERATION_SECONDS, OPERATION_BOUNDS, one.buckets, one.sum, one.operation, one.outcome)
-
-
-def _bind(host: str, ports: Sequence[int], handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    for port in ports:
-        try:
-            server = _Server((host, port), handler)
-        except OSError:
-            continue
-        return server
-    span = f"port {ports[0]} is" if len(ports) == 1 else f"ports {ports[0]} to {ports[-1]} are"
-    raise ConfigError(f"{span} in use; give another --metrics-port")
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    # If another process listens there, the bind must fail rather than share the port.
-    allow_reuse_port = False
-
-
-def _handler(app: App) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        server_version = "holdfast"
-        sys_version = ""
-        timeout = 10
-
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self._answer(404, "there is only /metrics here\n")
-                return
-            try:
-                text = render(app)
-            except HoldfastError as error:
-                logger.warning("the metrics could not be read: %s", error)
-                self._answer(503, f"the store does not answer: {error.code}\n")
-                return
-            self._answer(200, text, CONTENT_TYPE)
-
-        def _answer(self, code: int, text: str, kind: str = "text/plain; charset=utf-8") -> None:
-            body = text.encode()
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            logger.debug(format, *args)
-
-    return Handler

@@ -13,13 +13,13 @@ from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeAlias, Type
 from ..clock import SECOND, SYSTEM_CLOCK
 from ..errors import HoldfastError, InvalidArguments, InvalidInput, LeaseLost, PayloadTooLarge, StepDiverged, StepFailed
 from ..model.outcomes import Failed, Outcome, Snoozed
-from ..model.steps import Journal, Step
+from ..model.steps import TRACE, Journal, Step
 from ..model.values import is_large, is_reference
 from ..names import check_duration, check_instant, check_name
 from ..outcomes import JobOutcome
 from ..rules.failure import error_text
 from ..rules.retry import DEFAULT
-from ..rules.steps import Call, check_call_name
+from ..rules.steps import MOST_CALLS, Call, check_call_name
 from ..storage.ops import steps
 from ..storage.port import Op, Tx
 from ..streams.writer import restart_step
@@ -27,6 +27,7 @@ from ..tasks.context import Context, JobInfo, Stop, SyncContext
 from ..tasks.job import Job
 from ..tasks.options import Seconds
 from ..tasks.task import value_limit
+from ..telemetry import Tracing
 from .attributes import Notes
 from .journal import CallSite, RunJournal, inside, site_of
 from .options import ONCE, StepPolicy
@@ -42,6 +43,8 @@ _TOO_LATE: Final = frozenset({"timeout", "deadline", "lost", "fenced"})
 # Exceptions that a step's own policy does not retry: the run is over, or the step raised an outcome itself.
 _NOT_TRIED_AGAIN: Final = (JobOutcome, LeaseLost, StepDiverged, InvalidInput)
 _CONTEXTS: Final = (Context, SyncContext)
+_TO_RESUME: Final = 2
+"""The epochs between a run and the next: one for its suspension, one for the claim."""
 
 
 def ending(
@@ -70,6 +73,7 @@ class Durable:
         self.stop: Final = stop
         self.io: Final = io
         self.is_inline: Final = not info.worker
+        self.tracing: Final[Tracing | None] = getattr(app, "tracing", None)
         self._contexts = contexts
         self._scope = scope
         self._journal = RunJournal()
@@ -139,7 +143,7 @@ class Durable:
         while True:
             attempts += 1
             try:
-                return await self._perform(call, run, again=attempts > 1), attempts
+                return await self._perform(call, run, attempts), attempts
             except _NOT_TRIED_AGAIN:
                 raise
             except Exception as error:
@@ -151,14 +155,17 @@ class Durable:
         source: Callable[[], float] = getattr(self.app, "_u", random.random)
         return source()
 
-    async def _perform(self, call: Call, run: Perform, *, again: bool) -> Any:
+    async def _perform(self, call: Call, run: Perform, attempt: int) -> Any:
         if (watch := getattr(self.app, "_on_step", None)) is not None:
             await watch(self, call)
-        if again or self.info.epoch > 1:
+        if attempt > 1 or self.info.epoch > 1:
             await restart_step(self, f"{call.name}#{call.nth}")
-        site = site_of(self)
+        site, tracing = site_of(self), self.tracing
         with inside(self, f"{call.name}#{call.nth}/", site.branch):
-            return await run()
+            if tracing is None:
+                return await run()
+            with tracing.step(call.name, attempt):
+                return await run()
 
     def _fail(self, call: Call, attempts: int, error: Exception) -> StepFailed:
         """Record the failure only once the handler has caught it and continues; from then on it is final.
@@ -263,6 +270,15 @@ class Durable:
             self._journal.recorded = {step.key: step for step in journal.steps}
             self._journal.read_at = journal.read_at
             self._stale = journal.stale
+            self._tell_resumed(journal)
+
+    def _tell_resumed(self, journal: Journal) -> None:
+        """Tell the tracer which suspension this run continues."""
+        notes = [step for step in journal.steps if step.kind == TRACE]
+        if notes and self.tracing is not None:
+            last = max(notes, key=lambda step: step.ended_at)
+            first = last.epoch + _TO_RESUME == self.info.epoch
+            self.tracing.resumed(last.value or "", last.ended_at, first=first)
 
     async def _admit(self) -> None:
         """Record the failures that the handler has caught, before it does anything else."""
@@ -295,6 +311,8 @@ class Durable:
         if self.stop.reason in _TOO_LATE:
             self.io.again()
         if branch is None:
+            if self.tracing is not None and (note := self.tracing.suspended(outcome)) is not None:
+                await self.record(Call(TRACE, "", self.info.epoch, "", MOST_CALLS), note)
             self.stop.outcome = outcome
             await self.io.unwind(self.stop.task)
         branch.wish = outcome

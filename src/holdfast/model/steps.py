@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Final
 
 import msgspec
 
 from .values import Instant, Withheld
+
+TRACE: Final = "trace"
+"""The kind of an entry that says which run was suspended, for the trace of the next; no call of the handler."""
 
 
 class StepAttributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,7 +15,7 @@ from ..errors import BlockingCall, NotAwaited, StepFailed, StreamFull
 from ..model.outcomes import Cancelled, Failed, Outcome, Parked, Retry, Snoozed, Throttled
 from .lifecycle import CRASH_CAP
 from .redaction import redact
-from .retry import RetryPolicy, is_aged_out, is_exhausted
+from .retry import RetryPolicy, is_aged_out, is_exhausted, policy_for
 
 _MESSAGE_LIMIT: Final = 2_048
 _REASON_LIMIT: Final = 200
@@ -47,6 +47,13 @@ class Tried(Protocol):
 
     @property
     def created_at(self) -> int: ...
+
+
+class Retried(Tried, Protocol):
+    """Those facts, and the job's own retry policy."""
+
+    @property
+    def retry(self) -> str | None: ...
 
 
 class FailureClass(StrEnum):
@@ -95,6 +102,22 @@ def classify(error: BaseException, no_retry_on: Sequence[type[BaseException]] = 
             # A full stream or a mistake in the code would fail the next attempt too.
             permanent = isinstance(error, (StreamFull, BlockingCall, NotAwaited, *no_retry_on))
             return Failure(FailureClass.PERMANENT if permanent else FailureClass.TRANSIENT, text)
+
+
+def outcome_of(
+    error: BaseException,
+    job: Retried,
+    policy: RetryPolicy | None,
+    no_retry_on: Sequence[type[BaseException]],
+    *,
+    now: int,
+    u: float,
+) -> Outcome:
+    """Return the outcome for a job whose handler raised, by the policies of the job and of its task."""
+    failure = classify(error, no_retry_on)
+    if isinstance(failure, Snoozed | Cancelled):
+        return failure
+    return decide(failure, job, policy_for(job.retry, policy), now=now, u=u)
 
 
 def decide(failure: Failure, job: Tried, policy: RetryPolicy, *, now: int, u: float) -> Outcome:

@@ -158,6 +158,11 @@ def check_policy(policy: object) -> RetryPolicy | None:
     raise ConfigError(f"retry must be a RetryPolicy, not {type(policy).__name__}; max_attempts says how often")
 
 
+def policy_for(stored: str | None, of_task: RetryPolicy | None) -> RetryPolicy:
+    """Return the policy that applies: the job's own, its task's, or the default."""
+    return decode(stored) if stored else of_task or DEFAULT
+
+
 def decode(text: str | None) -> RetryPolicy:
     """Decode a stored policy; one that cannot be read falls back to the default rather than lose the job."""
     if text is None:

@@ -124,10 +124,22 @@ def job_of(schedule: ScheduleRecord, tick: int, now: int, job_id: str) -> JobSpe
         payload = _payload(schedule, tick)
         start = tick + jitter_of(str(schedule.key), tick, schedule.jitter)
         own = {"id": job_id, "task": schedule.task, "payload": payload, "at": start if start > now else None,
-               "tenant": schedule.tenant, "created_by": f"schedule:{schedule.name}"}  # fmt: skip
+               "tenant": schedule.tenant, "created_by": f"schedule:{schedule.name}",
+               "trace": origin_of(schedule)}  # fmt: skip
         return msgspec.convert({**options, **own}, JobSpec)
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         raise InvalidInput(f"schedule {schedule.name!r} can make no job ({wrong}); edit or recreate it") from wrong
+
+
+def origin_of(schedule: Schedule) -> str:
+    """Return the schedule of a job as its trace carries it to the runs: for monitors of schedules."""
+    when = {"cron": schedule.expression} if schedule.every is None else {"every": schedule.every // SECOND}
+    return json.dumps({"schedule": schedule.name, **when, "zone": schedule.zone})
+
+
+def passed_on(trace: str | None) -> str | None:
+    """Return the trace for what a job causes, such as its hooks: those are not runs of its schedule."""
+    return None if trace is None or trace.startswith('{"schedule"') else trace
 
 
 def local_time(tick: int, zone: str) -> datetime:

@@ -54,6 +54,7 @@ class Told:
     """Name, content type and size of each."""
     errors: Mapping[int, str | None] = field(default_factory=dict)
     """The errors of its runs, by epoch."""
+    trace: str | None = None
 
 
 def receives(endpoint: Endpoint, event: Event) -> bool:

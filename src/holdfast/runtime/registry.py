@@ -13,6 +13,7 @@ from ..client.specs import hooks_of
 from ..clock import SYSTEM_CLOCK, Clock
 from ..config import Config
 from ..errors import ConfigError, UnknownTask
+from ..model.outcomes import Outcome
 from ..names import check_capabilities
 from ..outbound.policy import Policy, parse
 from ..rules.budgets import Amounts
@@ -30,6 +31,7 @@ from ..tasks.options import TASK_OPTIONS, Captured, Hooks, Isolate, Seconds, Tas
 from ..tasks.resources import Lifespan, Resource, Resources, Scope
 from ..tasks.task import AsyncTask, Enqueuer, JobRequest, SyncTask, Task, UndeclaredTask
 from ..tasks.tenants import Tenants
+from ..telemetry import Tracing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,6 +49,8 @@ class Registry(Enqueuer):
     _tenants: Tenants
     outbound: Policy = Policy()
     """Policy for outbound requests of this app: webhooks, and the ready-made HTTP task."""
+    tracing: Tracing | None = None
+    """Told of steps, waits and deliveries; set by `holdfast.contrib.otel.instrument`."""
 
     def __init__(self, routes: Routes | None = None, lifespan: Lifespan | None = None) -> None:
         if lifespan is not None and not callable(lifespan):
@@ -56,6 +60,8 @@ class Registry(Enqueuer):
         self._tasks: dict[str, Task[Any, Any]] = {}
         self._built_in: dict[str, Task[Any, Any]] = {}
         self._middleware: list[Middleware] = []
+        self._on_run_end: list[Callable[[Any, Outcome], object]] = []
+        """Called on the worker's loop with each run that ended and its outcome."""
         self._resources = Resources()
 
     @overload

@@ -101,9 +101,11 @@ def _run(
     if (items := header.pop("items", None)) is not None:
         from .batches import no_current_job
 
-        with running(CurrentRun(task.app, None, lambda: no_current_job(task.name))):
+        batch = [_claimed(one) for one in claimed or ()]
+        with running(CurrentRun(task.app, None, lambda: no_current_job(task.name), batch=batch)):
             return _run_batch(task, items, header, payload, control, stop, middleware)
-    run = CurrentRun(task.app, _claimed(claimed), lambda: kind(JobInfo(**header), task.app, stop))
+    job, info = _claimed(claimed[0], payload) if claimed else None, JobInfo(**header)
+    run = CurrentRun(task.app, job, lambda: kind(info, task.app, stop), subject=info)
     with running(run):
         return _run_as(run, task, header, payload, control, stop, middleware)
 
@@ -312,12 +314,10 @@ def _run_wrapped(
     return crossing.on_loop(call)
 
 
-def _claimed(data: dict[str, Any] | None) -> Any:
-    if data is None:
-        return None
+def _claimed(data: dict[str, Any], payload: str = "") -> Any:
     from ..model.jobs import Claimed
 
-    return msgspec.convert(data, Claimed)
+    return msgspec.convert({**data, "payload": payload}, Claimed)
 
 
 def _layers(task: Task[Any, Any], names: list[str]) -> Sequence[Middleware]:

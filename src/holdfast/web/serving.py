@@ -7,7 +7,6 @@ jobs of a lost worker, run schedules or delete old data; if there are others, th
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import socket
@@ -19,6 +18,7 @@ import uvicorn
 
 from ..app import App
 from ..errors import ConfigError, HoldfastError
+from ..rules.addresses import is_loopback
 from .connections import ACCEPTED_AT_ONCE, HEAD_SECONDS, bounded_protocol, log_sparingly
 from .settings import LOOPBACK, Auth, WebSettings
 from .site import build
@@ -69,16 +69,6 @@ def settings_for(
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
     names = (*hosts, *LOOPBACK, *own)
     return WebSettings(auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task, origins=origins)
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach the host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def serve(

@@ -21,6 +21,7 @@ from ...rules import answers
 from ...rules.failure import Failure, FailureClass, classify, error_json, error_text
 from ...rules.outbox import STRIKES, is_strike, isolate, next_look, outcome_after, read_event
 from ...tasks.destinations import Destination
+from ...telemetry import Tracing
 from ..running.threads import ThreadPool
 
 logger: Final = logging.getLogger("holdfast.worker")
@@ -64,7 +65,7 @@ class BatchDelivery:
         events, outcomes = self._sort(jobs)
         self.parks = False
         if events:
-            answer, failures = await self._send(events, known)
+            answer, failures = await self._send_traced(jobs, events, known)
             self._learn(answer, failures)
             outcomes += self._outcomes([job for job in jobs if job.id in failures], failures)
         return outcomes
@@ -83,6 +84,19 @@ class BatchDelivery:
 
     def close(self) -> None:
         self._caller.close()
+
+    async def _send_traced(
+        self, jobs: Sequence[Claimed], events: Sequence[OutboxEvent], known: Known
+    ) -> tuple[Answer, Mapping[str, Failure | None]]:
+        tracing: Tracing | None = getattr(self._destination.app, "tracing", None)
+        if tracing is None:
+            return await self._send(events, known)
+        sent = {event.job for event in events}
+        with tracing.delivery(self._destination.name, [job for job in jobs if job.id in sent]) as sending:
+            answer, failures = await self._send(events, known)
+            failed = [failure for failure in failures.values() if failure is not None]
+            sending.ended(error=failed[0].error if failed else "")
+        return answer, failures
 
     async def _send(self, events: Sequence[OutboxEvent], known: Known) -> tuple[Answer, Mapping[str, Failure | None]]:
         # In a task of its own, so that a function that cancels itself is not mistaken for a worker that stops.

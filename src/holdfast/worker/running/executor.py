@@ -75,6 +75,7 @@ class Executor:
         self._admission = admission
         self._resources = resources
         self._has_resources = bool(getattr(app, "_resources", None))
+        self.on_run_end: Sequence[Callable[[Run, Outcome], object]] = tuple(getattr(app, "_on_run_end", ()))
         self._outcome_rules = outcome_rules
         self._threads = threads
         self._children = children
@@ -313,7 +314,8 @@ class Executor:
     def _prepare(self, run: Run) -> None:
         """Set the context variables of a run, which its threads and tasks inherit."""
         if isinstance(run, Batch):
-            current_run.set(CurrentRun(self._app, None, partial(no_current_job, run.task.name)))
+            jobs = [item.job for item in run.open]
+            current_run.set(CurrentRun(self._app, None, partial(no_current_job, run.task.name), batch=jobs))
             work_for_none()
             return
         current_run.set(CurrentRun(self._app, run.job, partial(self._context, run)))
@@ -429,7 +431,9 @@ class Executor:
         if self._middleware:
             # The child finds the layers by their names, and needs the job that they ask for.
             header["middleware"] = names_of(self._middleware)
-            header["claimed"] = msgspec.to_builtins(msgspec.structs.replace(run.job, payload=""))
+            claimed = [item.job for item in run.sent] if isinstance(run, Batch) else [run.job]
+            # Its arguments are sent once.
+            header["claimed"] = [msgspec.to_builtins(msgspec.structs.replace(job, payload="")) for job in claimed]
         ticket = self._children.submit(module, qualname, header, payload, partial(self._may_begin, run))
         run.interrupt = partial(self._children.cancel, ticket)
         ends = self._children.end if self._has_resources or run.task.injected else self._children.kill

@@ -13,9 +13,9 @@ from ...clock import Clock
 from ...errors import HoldfastError, NotAwaited
 from ...model.outcomes import Cancelled, Done, Expired, Failed, Outcome, Released, Retry, Snoozed
 from ...outcomes import JobOutcome
-from ...rules import retry
 from ...rules.failure import Failure, FailureClass, classify, decide, error_json, error_text
 from ...rules.redaction import hiding
+from ...rules.retry import policy_for
 from ...tasks.child_entry import decode_decided
 from ..processes.pool import ChildDied
 from .inputs import UnfitInputs
@@ -145,7 +145,7 @@ class OutcomeRules:
     def _decided(self, run: Run, failure: Failure | Snoozed | Cancelled) -> Outcome:
         if isinstance(failure, Snoozed | Cancelled):
             return failure
-        policy = retry.decode(run.job.retry) if run.job.retry else run.task.task_options.retry or retry.DEFAULT
+        policy = policy_for(run.job.retry, run.task.task_options.retry)
         return decide(failure, run.job, policy, now=self._clock.now(), u=self._random())
 
 

@@ -253,10 +253,7 @@ class JobRunner:
             run.deadline = None
         if outcome is not None:
             self._outcomes.finished(run.job, outcome)
-            seconds = self._clock.monotonic() - run.taken_at
-            count_runs(self._tally, run.job, type(outcome), seconds)
-            if type(outcome) is not Done or jobs_log.isEnabledFor(logging.INFO):
-                report(run, outcome, seconds, self._clock)
+            self._note(run, outcome)
         else:
             self._outcomes.wake.set()
         if run.stop.loaded is not None:
@@ -269,6 +266,18 @@ class JobRunner:
             self._loop.call_soon(self.batches.start_ready, context=self._context)
         if not self.runs:
             self._on_idle()
+
+    def _note(self, run: Run, outcome: Outcome) -> None:
+        """Count, log and report the end of a run."""
+        seconds = self._clock.monotonic() - run.taken_at
+        count_runs(self._tally, run.job, type(outcome), seconds)
+        if type(outcome) is not Done or jobs_log.isEnabledFor(logging.INFO):
+            report(run, outcome, seconds, self._clock)
+        for observe in self.executor.on_run_end:
+            try:
+                observe(run, outcome)
+            except Exception:
+                logger.exception("the end of job %s (%s) could not be reported", run.job.id, run.job.task)
 
     def stop_run(self, run: Run, reason: str) -> None:
         """Ask a handler to end, and give it up if it has not after the grace period."""

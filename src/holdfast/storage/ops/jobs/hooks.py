@@ -11,6 +11,7 @@ import msgspec
 from ....errors import QueueClosed
 from ....ids import ids
 from ....model.jobs import Hook, JobSpec, last_error
+from ....rules.schedules import passed_on
 from ...port import Row, Tx
 from ...statements import sql
 from . import values
@@ -38,7 +39,7 @@ async def _enqueue(tx: Tx, spec: JobSpec) -> None:
 
 
 async def _job(tx: Tx, hook: Hook, state: str, row: Row) -> JobSpec:
-    job_id, _, now, reason, result, error, tenant = row
+    job_id, _, now, reason, result, error, tenant, trace = row
     # The job may be running again: its stored values are then no longer of that end.
     facts: dict[str, Any] = {"state": state, "reason": None, "result": None, "error": None}
     if now == state:
@@ -46,7 +47,7 @@ async def _job(tx: Tx, hook: Hook, state: str, row: Row) -> JobSpec:
         facts |= {"reason": reason, "result": _raw(known), "error": _raw(last_error(state, reason, error))}
     payload = {hook.takes: job_id, **{name: facts[name] for name in hook.wants}}
     return msgspec.structs.replace(
-        hook.spec, id=ids.new(), payload=msgspec.json.encode(payload).decode(), tenant=tenant
+        hook.spec, id=ids.new(), payload=msgspec.json.encode(payload).decode(), tenant=tenant, trace=passed_on(trace)
     )
 
 

@@ -15,6 +15,7 @@ from ....model.events import Chunk, Event, events_of
 from ....model.jobs import JobSpec
 from ....model.values import is_reference, reference_of
 from ....model.webhooks import TASK, Endpoint, endpoint_of
+from ....rules.schedules import passed_on
 from ....rules.webhooks import Audience, Told, called_by, is_end_of_run, message, result_limit, wanted_by
 from ...port import Tx
 from ...statements import sql
@@ -114,8 +115,10 @@ async def _make(tx: Tx, pairs: Sequence[_Pair]) -> list[tuple[JobSpec, dict[str,
         if endpoint.called and event.job not in urls:
             continue
         message_id = f"msg_{ids.new()}"
-        body = message(message_id, event, data.get(event.job or ""))
-        spec = delivery_job(endpoint, message_id, body, urls[event.job or ""] if endpoint.called else None)
+        told = data.get(event.job or "")
+        body = message(message_id, event, told)
+        url, trace = urls[event.job or ""] if endpoint.called else None, passed_on(told.trace) if told else None
+        spec = delivery_job(endpoint, message_id, body, url, trace)
         about = {"endpoint": endpoint.id, "message": message_id, "kind": event.kind, "job": event.job}
         made.append((spec, about))
     return made
@@ -137,8 +140,8 @@ async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
     errors = await _errors(tx, events)
     rows = await tx.all(sql.told_jobs, ids=wanted, most=result_limit(len(events)))
     return {
-        id: Told(id, state, reason, error, *_result(result, size), tuple(artifacts[id]), errors[id])
-        for id, state, reason, error, result, size in rows
+        id: Told(id, state, reason, error, *_result(result, size), tuple(artifacts[id]), errors[id], trace)
+        for id, state, reason, error, result, size, trace in rows
     }
 
 

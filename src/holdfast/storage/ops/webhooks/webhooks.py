@@ -38,7 +38,9 @@ _TIMEOUT: Final = 60 * SECOND
 _ROUTE: Final = Route(QUEUE)
 
 
-def delivery_job(endpoint: Endpoint, message_id: str, body: str, url: str | None = None) -> JobSpec:
+def delivery_job(
+    endpoint: Endpoint, message_id: str, body: str, url: str | None = None, trace: str | None = None
+) -> JobSpec:
     """Return the job that sends a message. It has its endpoint's concurrency limit and breaker."""
     limits = JobLimits(
         key_lane(endpoint.tenant, scope_of(endpoint.id)), endpoint.concurrency, breaker=scope_of(endpoint.id)
@@ -53,6 +55,7 @@ def delivery_job(endpoint: Endpoint, message_id: str, body: str, url: str | None
         max_attempts=ATTEMPTS,
         timeout=_TIMEOUT,
         limits=limits.encode(),
+        trace=trace,
     )
 
 

@@ -92,7 +92,7 @@ select job_id, hooks from json_to_recordset(:rows::json) as item(job_id text, ho
     on conflict do nothing;
 
 -- name: hooks_of
-select h.job_id, h.hooks, job.state, job.reason, job.result, job.error, job.tenant
+select h.job_id, h.hooks, job.state, job.reason, job.result, job.error, job.tenant, job.trace
   from holdfast_hook as h join holdfast_any_job as job on job.id = h.job_id
  where h.job_id = any(array(select json_array_elements_text(:ids::json)))
  order by h.job_id;

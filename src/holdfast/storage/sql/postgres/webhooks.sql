@@ -27,7 +27,7 @@ select job_id, endpoint, message, kind, job, :now
 
 -- name: told_jobs
 -- The data of these jobs for messages. Large results are not read.
-select id, state, reason, error, case when octet_length(result) <= :most then result end, octet_length(result)
+select id, state, reason, error, case when octet_length(result) <= :most then result end, octet_length(result), trace
   from holdfast_any_job where id = any(array(select json_array_elements_text(:ids::json)));
 
 -- name: told_errors

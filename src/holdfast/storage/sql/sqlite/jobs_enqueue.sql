@@ -58,7 +58,7 @@ select value ->> '$.job_id', value ->> '$.hooks' from json_each(:rows) where tru
     on conflict do nothing;
 
 -- name: hooks_of
-select h.job_id, h.hooks, job.state, job.reason, job.result, job.error, job.tenant
+select h.job_id, h.hooks, job.state, job.reason, job.result, job.error, job.tenant, job.trace
   from holdfast_hook as h join holdfast_any_job as job on job.id = h.job_id
  where h.job_id in (select value from json_each(:ids))
  order by h.job_id;

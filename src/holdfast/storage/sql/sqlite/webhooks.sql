@@ -31,7 +31,7 @@ select r.value ->> '$.job_id', r.value ->> '$.endpoint', r.value ->> '$.message'
 -- name: told_jobs
 -- The data of these jobs for messages. Large results are not read.
 select id, state, reason, error, case when length(cast(result as blob)) <= :most then result end,
-       length(cast(result as blob))
+       length(cast(result as blob)), trace
   from holdfast_any_job where id in (select value from json_each(:ids));
 
 -- name: told_errors
