@@ -20,7 +20,7 @@ import uvicorn
 from ..app import App
 from ..errors import ConfigError, HoldfastError
 from .connections import ACCEPTED_AT_ONCE, HEAD_SECONDS, bounded_protocol, log_sparingly
-from .settings import LOOPBACK, Auth, WebSettings
+from .settings import LOOPBACK, RATE, Auth, WebSettings
 from .site import build
 
 logger: Final = logging.getLogger("holdfast.web")
@@ -42,6 +42,7 @@ def settings_for(
     any_task: bool,
     origins: tuple[str, ...] = (),
     encrypted: bool = False,
+    rate: float = RATE,
 ) -> WebSettings:
     """Return the settings of a site on this address.
 
@@ -68,7 +69,9 @@ def settings_for(
         )
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
     names = (*hosts, *LOOPBACK, *own)
-    return WebSettings(auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task, origins=origins)
+    return WebSettings(
+        auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task, origins=origins, rate=rate
+    )
 
 
 def is_loopback(host: str) -> bool:

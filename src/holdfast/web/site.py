@@ -20,6 +20,7 @@ from .settings import WebSettings
 from .static import Static
 from .wire.dispatch import Dispatcher, JsonRenderer, path_below
 from .wire.failures import Refused, error_response
+from .wire.refusals import Refusals
 
 API: Final = "/api/v1"
 
@@ -28,9 +29,11 @@ def build(app: App, settings: WebSettings) -> ASGIApp:
     """The site as an ASGI application, to serve or to mount."""
     authenticator = Authenticator(app, settings)
     json, html = JsonRenderer(), HtmlRenderer(Templates(app))
-    hub = Hub(refreshes=settings.refreshes)
-    api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json)
-    pages = Dispatcher(app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html)
+    hub, refusals = Hub(refreshes=settings.refreshes), Refusals(app)
+    api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json, refusals)
+    pages = Dispatcher(
+        app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html, refusals
+    )
     parts: dict[str, ASGIApp] = {
         API: api,
         "/api": _beside_the_api,

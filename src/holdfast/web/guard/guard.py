@@ -81,7 +81,7 @@ class Guard:
             await error_response(refusal_of(error))(scope, receive, send)
 
     def _check_rate(self, identity: Identity | None) -> None:
-        if self._rates is None or identity is None:
+        if self._rates is None or identity is None or identity.via == "local":
             return
         if wait := self._rates.take(identity.name):
             raise Refused(429, "rate_limited", "too many requests", {"retry-after": str(int(wait) + 1)})

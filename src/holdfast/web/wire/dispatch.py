@@ -23,6 +23,7 @@ from .failures import Refused, error_response, refusal_of
 from .operation import Answered as Answered
 from .operation import Kind, Operation
 from .reading import read_arguments
+from .refusals import Refusals
 from .router import Router, segments_of
 
 IDENTITY: Final = "holdfast.identity"
@@ -66,11 +67,13 @@ class Dispatcher:
         operations: Iterable[Operation],
         renderers: Mapping[Kind, Renderer],
         other: Renderer,
+        refusals: Refusals,
     ) -> None:
         self._app = app
         self._settings = settings
         self._router = Router(operations)
         self._renderers = renderers
+        self._refusals = refusals
         self._other = other
         """The application to use where no operation matches."""
 
@@ -134,8 +137,7 @@ class Dispatcher:
     async def _note(self, operation: Operation, request: Request, identity: Identity) -> None:
         """Audit an attempt to act without permission; reads are not audited."""
         if operation.method not in SAFE:
-            target = f"{operation.method} {path_below(request.scope)}"[:_MOST_NOTED]
-            await self._app.tokens.anote(identity.actor, "access.refused", target)
+            await self._refusals.note(identity.actor, f"{operation.method} {path_below(request.scope)}"[:_MOST_NOTED])
 
 
 def path_below(scope: Scope) -> str:
