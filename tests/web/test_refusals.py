@@ -9,7 +9,6 @@ import pytest
 
 import holdfast
 from holdfast.web.api.signals import _MISSES
-
 from tests.patience import SOON
 
 from .web_kit import Site

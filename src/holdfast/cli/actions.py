@@ -22,6 +22,7 @@ from .command import (
     actor_option,
     as_data,
     describe,
+    echo,
     exit_code,
     json_option,
     reason_option,
@@ -171,15 +172,15 @@ def _filter(chosen: dict[str, Any]) -> dict[str, object]:
 
 def _tell(record: JobAction, report: BulkReport) -> None:
     for job_id, result in report.by_id.items():
-        click.echo(f"{job_id} {record.outcome(result).text}")
+        echo(f"{job_id} {record.outcome(result).text}")
     if not report.by_id:
         parts = [f"{n:,} {record.outcome(result).of(n)}" for result, n in report.counts.items()]
-        click.echo(
+        echo(
             f"{report.chosen:,} {'job' if report.chosen == 1 else 'jobs'} selected"
             + (f": {', '.join(parts)}" if parts else "")
         )
     if report.dry_run:
-        click.echo("dry run; nothing was changed")
+        echo("dry run; nothing was changed")
 
 
 def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer], *, as_json: bool) -> NoReturn:
@@ -195,7 +196,7 @@ def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer],
         else:
             results.append({"id": job_id, "outcome": word})
             if not as_json:
-                click.echo(f"{job_id} {phrase}")
+                echo(f"{job_id} {phrase}")
         code = code or worth
     if as_json:
         print_json({"results": results})
@@ -205,5 +206,5 @@ def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer],
 def failed(job_id: str, error: HoldfastError, *, as_json: bool) -> dict[str, Any]:
     """Print the error of one job."""
     if not as_json:
-        click.echo(f"error: {describe(error)}", err=True)
+        echo(f"error: {describe(error)}", err=True)
     return {"id": job_id, "error": as_data(error)}

@@ -24,7 +24,17 @@ from ..model.flows import (
     Rest,
 )
 from ..shapes.flows import of_flow, of_graph, of_join_change
-from .command import EXIT_CODES, FAILED, Command, Duration, actor_option, json_option, reason_option, target_options
+from .command import (
+    EXIT_CODES,
+    FAILED,
+    Command,
+    Duration,
+    actor_option,
+    echo,
+    json_option,
+    reason_option,
+    target_options,
+)
 from .locate import find_app
 from .output import STATE_STYLES, console_for, instant, plain, print_facts, print_json, print_table
 
@@ -82,7 +92,7 @@ def graph(flow: str, form: str, app_name: str | None, store: str | None, as_json
     elif form == "text":
         print_graph(found)
     else:
-        click.echo(dot(found) if form == "dot" else mermaid(found))
+        echo(dot(found) if form == "dot" else mermaid(found))
 
 
 @flows.command(cls=Command)
@@ -130,9 +140,7 @@ def cancel(
         )
         if not as_json:
             how = "was already cancelled" if done.again else "is cancelled"
-            click.echo(
-                f"flow {flow} {how} ({done.policy}); {len(done.members):,} jobs affected; it is {ended['state']}"
-            )
+            echo(f"flow {flow} {how} ({done.policy}); {len(done.members):,} jobs affected; it is {ended['state']}")
     if as_json:
         print_json({"flows": told})
     ctx.exit(0 if wait is None or all(item["state"] != "running" for item in told) else FAILED)
@@ -168,7 +176,7 @@ def retry(
         print_json({"id": flow, "jobs": again})
     else:
         many = "1 member runs" if len(again) == 1 else f"{len(again):,} members run"
-        click.echo(f"flow {flow}: {many} again" if again else f"flow {flow}: nothing to run again")
+        echo(f"flow {flow}: {many} again" if again else f"flow {flow}: nothing to run again")
 
 
 @flows.command("set-join", cls=Command)
@@ -206,7 +214,7 @@ def set_join(
             done.join.mode, f"{done.join.needed:,} of {done.upstreams:,}"
         )
         how = "now needs" if done.changed else "already needed"
-        click.echo(f"member {member} {how} {many} dependencies; it is {done.state}")
+        echo(f"member {member} {how} {many} dependencies; it is {done.state}")
 
 
 def _ended(app: App, flow: str, wait: float | None) -> dict[str, str]:
@@ -262,7 +270,7 @@ def print_flows(flows: Sequence[FlowRecord], more: str | None) -> None:
     ]
     print_table(("id", "name", "state", "ended#", "created", "finished"), rows, empty="no flows")
     if more:
-        click.echo(f"more: --before {more}", err=True)
+        echo(f"more: --before {more}", err=True)
 
 
 def print_flow(status: FlowStatus, graph: FlowGraph) -> None:
@@ -279,7 +287,7 @@ def print_flow(status: FlowStatus, graph: FlowGraph) -> None:
             ("members", ", ".join(f"{status.counts[name]:,} {name}" for name in _ORDER if name in status.counts)),
         ]
     )
-    click.echo()
+    echo()
     before, names, members = _upstreams(graph), _names(graph), in_order(graph)
     rows = [
         (m.name, m.task, str(m.state), m.attempts, m.id, m.reason, _waits(m, before[m.id], names))
@@ -287,8 +295,8 @@ def print_flow(status: FlowStatus, graph: FlowGraph) -> None:
     ]
     print_table(("member", "task", "state", "tries#", "job", "why", "depends on…"), rows, empty="no members")
     if len(members) > _SHOWN:
-        click.echo(f"and {len(members) - _SHOWN:,} more, which --json lists")
-    click.echo()
+        echo(f"and {len(members) - _SHOWN:,} more, which --json lists")
+    echo()
 
 
 def print_graph(graph: FlowGraph) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..errors import MissingExtra
-from .command import Command, target_options
+from .command import Command, echo, target_options
 from .locate import find_app, is_named
 
 
@@ -85,4 +85,4 @@ def serve(  # noqa: PLR0917 - click gives them by name
 
 
 def _say(address: str, auth: str) -> None:
-    click.echo(f"Holdfast on {address}" + ("" if auth == "required" else " (this machine only, no token needed)"))
+    echo(f"Holdfast on {address}" + ("" if auth == "required" else " (this machine only, no token needed)"))

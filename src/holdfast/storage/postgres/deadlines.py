@@ -1,9 +1,9 @@
 """Ends calls that the server leaves unanswered.
 
 A thread that waits for Postgres checks no clock, and TCP notices nothing where the server's processes are frozen
-but its kernel still acknowledges. So one thread of each store checks the connections in use. Shortly before its time is over, a
-statement is cancelled: a live server answers with an error, and nothing was written. A connection that is still silent
-when the time is over is shut down, which ends the wait of its thread at once.
+but its kernel still acknowledges. So one thread of each store checks the connections in use. Shortly before its time
+is over, a statement is cancelled: a live server answers with an error, and nothing was written. A connection that is
+still silent when the time is over is shut down, which ends the wait of its thread at once.
 """
 
 from __future__ import annotations
