@@ -60,7 +60,7 @@ def test_a_flood_of_refused_requests_is_audited_in_sum(site: Site, app: holdfast
 def test_the_sum_of_a_flood_is_written_when_it_is_over(
     site: Site, app: holdfast.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.web.wire.refusals.SUM_SECONDS", 0.05)
+    monkeypatch.setattr("holdfast.web.wire.access_log.SUM_SECONDS", 0.05)
     viewer = site.as_role("viewer")
     for n in range(100):
         viewer.call("POST", f"/api/v1/queues/q{n}/pause", json={})

@@ -20,6 +20,7 @@ import uvicorn
 from ..app import App
 from ..errors import ConfigError, HoldfastError
 from .connections import ACCEPTED_AT_ONCE, HEAD_SECONDS, bounded_protocol, log_sparingly
+from .guard.hosts import MOST_HEADER_BYTES
 from .settings import LOOPBACK, RATE, Auth, WebSettings
 from .site import build
 
@@ -108,7 +109,7 @@ def serve(
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=3,
-        h11_max_incomplete_event_size=16 * 1024,
+        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         http=bounded_protocol(),
         backlog=ACCEPTED_AT_ONCE,
     )
