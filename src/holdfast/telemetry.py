@@ -17,6 +17,7 @@ from . import importing
 from .errors import BlockingCall
 from .model.jobs import Claimed
 from .rules.redaction import redact
+from .values.printable import printable_json
 
 if TYPE_CHECKING:
     from .model.outcomes import Outcome
@@ -239,4 +240,4 @@ class JsonFormatter(logging.Formatter):
         entry |= {name: value for name in JOB_FIELDS if (value := getattr(record, name, ""))}
         if record.exc_info:
             entry["error"] = record.exc_text or redact(self.formatException(record.exc_info))
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        return printable_json(json.dumps(entry, ensure_ascii=False, default=str))

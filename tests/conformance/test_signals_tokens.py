@@ -123,7 +123,7 @@ def test_whatever_is_wrong_with_a_token_it_takes_the_same_statements_to_refuse_i
         # Each is one more that was refused; nothing else is written by any.
         assert world.read(signals.refused_tokens) == before + n, what
     assert len({tuple(names) for names in seen.values()}) == 1, seen
-    assert seen["empty"][-2:] == ["count_refusal", "note_refusal"]
+    assert seen["empty"][-2:] == ["count_refusals", "note_refusals"]
 
 
 def test_no_wrong_token_has_an_effect(world: World) -> None:

@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
 
 import holdfast
 from holdfast.errors import OutcomeUnknown, StorageBusy, StorageError, StorageUnavailable
+from holdfast.model.remote import Done
 from holdfast.storage.port import Op, Tx
 from holdfast.storage.postgres import PostgresStore, runner
 from tests.patience import SOON
@@ -109,6 +111,66 @@ def test_a_frozen_server_ends_a_call_and_the_next_ones(server: PostgresServer, s
         call("after")
         assert "after" in store.read(kit.names())
     colours.runner.close()
+
+
+@pytest.mark.parametrize("kind", ["a statement", "a transaction", "a list", "a read"])
+@pytest.mark.parametrize("awaited", [False, True], ids=["blocking", "awaited"])
+def test_no_call_to_a_frozen_server_takes_longer_than_its_time_out(
+    server: PostgresServer, kind: str, awaited: bool
+) -> None:
+    """The quickest of four counts: any of them may be held up by a busy machine."""
+    quickest, limit = 60.0, 1.0
+    for n in range(4):
+        store = PostgresStore(server.dsn, limit=limit)
+        colours = Colours(store)
+        call = colours.calls[kind.replace("a ", "an awaited ") if awaited else kind]
+        call(f"before {kind} {awaited} {n}")
+        with server.frozen():
+            began = time.monotonic()
+            refused_in_time(lambda call=call, n=n: call(f"{kind} {awaited} {n}"))  # type: ignore[misc]
+            quickest = min(quickest, time.monotonic() - began)
+        colours.runner.close()
+        store.close()
+        if quickest < limit * 1.1:
+            break
+    assert quickest < limit * 1.1
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["blocking", "awaited"])
+def test_enqueues_claims_heartbeats_and_results_end_on_a_frozen_server(
+    server: PostgresServer, app: holdfast.App, awaited: bool
+) -> None:
+    task, remote = app.tasks["greet"], app.remote
+    app.enqueue_many([task.job(str(n)) for n in range(4)])
+    me = remote.register("w", queues=["default"], tasks=["greet"], concurrency=4, lease=300)
+    (held,) = remote.claim(me.worker, limit=1)
+    blocking: dict[str, Callable[[], Any]] = {
+        "enqueue": lambda: task.enqueue("Ada"),
+        "enqueue_many": lambda: app.enqueue_many([task.job("Bob")]),
+        "claim": lambda: remote.claim(me.worker),
+        "beat": lambda: remote.beat(me.worker),
+        "finish": lambda: remote.finish(held.handle, Done("Hello")),
+    }
+    awaiting: dict[str, Callable[[], Any]] = {
+        "enqueue": lambda: task.aenqueue("Ada"),
+        "enqueue_many": lambda: app.aenqueue_many([task.job("Bob")]),
+        "claim": lambda: remote.aclaim(me.worker),
+        "beat": lambda: remote.abeat(me.worker),
+        "finish": lambda: remote.afinish(held.handle, Done("Hello")),
+    }
+    before = len(app.jobs.find())
+    with asyncio.Runner() as runner:
+        for name in blocking:
+            # On a connection that is open: to connect has a limit of its own.
+            runner.run(app.jobs.acounts()) if awaited else app.jobs.counts()
+            call = (lambda name=name: runner.run(awaiting[name]())) if awaited else blocking[name]  # type: ignore[misc]
+            with server.frozen():
+                error = refused_in_time(call)
+            may_be_written = isinstance(error, OutcomeUnknown)
+            assert isinstance(error, StorageUnavailable) or may_be_written, name
+            if name == "enqueue":
+                assert len(app.jobs.find()) - before in ((0, 1) if may_be_written else (0,))
+        assert remote.finish(held.handle, Done("Hello")).state == "succeeded"
 
 
 def test_a_server_that_freezes_at_commit_leaves_the_outcome_unknown(

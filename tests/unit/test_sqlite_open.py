@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import stat
@@ -12,7 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from holdfast.cli.main import cli
 from holdfast.errors import ConfigError, SchemaMismatch, StorageReadOnly, StorageUnavailable
 from holdfast.storage import migrate
 from holdfast.storage.port import Op, Tx
@@ -369,6 +372,82 @@ def test_a_file_that_is_moved_away_and_back_has_all_that_was_acknowledged(tmp_pa
     (tmp_path / "aside.db").rename(tmp_path / "jobs.db")
     store.write(add("after"))
     assert store.read(TEXTS) == ["before", "after"]
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["jobs.db-wal", "jobs.db-shm"])
+def test_a_log_that_is_deleted_while_open_is_noticed_by_the_next_write(tmp_path: Path, name: str) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    store.write(add("before"))
+    (tmp_path / name).unlink()
+    calls = [lambda: store.write(add("into nothing")), lambda: store.write(add("still")), lambda: store.read(TEXTS)]
+    for call in calls:
+        with pytest.raises(StorageUnavailable, match=rf"{name} was deleted or replaced.*stop all programs"):
+            call()
+    store.close()
+    (tmp_path / "jobs.db-shm").unlink(missing_ok=True)  # as the next program says
+    restarted = [sys.executable, "-c", RESTARTED, str(tmp_path / "jobs.db")]
+    seen = subprocess.run(restarted, capture_output=True, text=True, timeout=SOON, check=True).stdout
+    assert seen.split() == ["before", "after"], "what was acknowledged is in the file"
+
+
+RESTARTED = """
+import sys
+from holdfast.storage.sqlite import SqliteStore
+from tests.unit.sqlite_kit import TEXTS, add
+store = SqliteStore(sys.argv[1])
+store.write(add("after"))
+print(*store.read(TEXTS))
+store.close()
+"""
+
+
+def test_an_awaiting_caller_notices_a_deleted_log_too(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+
+    async def main() -> None:
+        await store.awrite(add("before"))
+        (tmp_path / "jobs.db-wal").unlink()
+        with pytest.raises(StorageUnavailable, match="jobs.db-wal was deleted or replaced"):
+            await store.awrite(add("into nothing"))
+        with pytest.raises(StorageUnavailable, match="jobs.db-wal was deleted or replaced"):
+            await store.aread(TEXTS)
+
+    asyncio.run(main())
+    store.close()
+
+
+def test_a_log_that_is_replaced_while_open_is_noticed_and_not_written_over(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    store.write(add("before"))
+    (tmp_path / "jobs.db-wal").unlink()
+    (tmp_path / "jobs.db-wal").write_bytes(b"")
+    with pytest.raises(StorageUnavailable, match="what was stored last may be lost"):
+        store.write(add("into nothing"))
+    assert (tmp_path / "jobs.db-wal").read_bytes() == b""
+    store.close()
+
+
+def test_nobody_opens_a_file_whose_log_was_deleted_under_another_program(tmp_path: Path) -> None:
+    """It would begin a log beside the deleted one, and both would write the same pages."""
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    store.write(add("before"))
+    (tmp_path / "jobs.db-wal").unlink()
+    other = SqliteStore(tmp_path / "jobs.db")
+    with pytest.raises(StorageUnavailable, match=r"jobs.db-shm is there.*stop all programs.*db verify"):
+        other.write(add("beside"))
+    assert not (tmp_path / "jobs.db-wal").exists()
+    other.close()
+    store.close()
+
+
+def test_doctor_names_a_deleted_log(tmp_path: Path) -> None:
+    store = prepare(SqliteStore(tmp_path / "jobs.db"))
+    store.write(add("before"))
+    (tmp_path / "jobs.db-wal").unlink()
+    result = CliRunner().invoke(cli, ["doctor", "--store", str(tmp_path / "jobs.db")], terminal_width=1_000)
+    assert result.exit_code != 0
+    assert "jobs.db-wal was deleted" in result.output
     store.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx2
 import pytest
@@ -23,7 +23,7 @@ from holdfast.web.pages.login import _TRIES
 from holdfast.web.serving import _drop_unresponsive_peers, settings_for
 
 from .page_kit import HOSTILE
-from .web_kit import Site
+from .web_kit import Site, served
 
 OWN = {"sec-fetch-site": "same-origin"}
 DOUBLE = {"task": "double", "arguments": {"n": 1}}
@@ -107,6 +107,39 @@ def test_the_site_answers_under_its_names_with_any_port(site: Site, host: str) -
 def test_under_any_other_name_it_does_not(site: Site, host: str) -> None:
     answer = site.call("GET", "/api/v1/jobs", headers={"host": host})
     assert (answer.status_code, answer.json()["error"]["code"]) == (421, "misdirected")
+
+
+# -- without auth, only this machine may call
+
+
+@pytest.mark.parametrize(
+    "header", ["x-forwarded-for", "X-Forwarded-Host", "x-forwarded-server", "forwarded", "via", "x-real-ip"]
+)
+def test_without_auth_what_a_proxy_sends_is_refused(site: Site, header: str) -> None:
+    """nginx and Apache on the same machine send the whole world's requests to 127.0.0.1, under that name."""
+    behind = {"host": "127.0.0.1:8787", header: "203.0.113.7"}
+    for method, path in (("GET", "/"), ("GET", "/api/v1/jobs"), ("POST", "/api/v1/jobs")):
+        answer = site.call(method, path, headers=behind)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "proxied")
+        assert "--behind-proxy" in answer.json()["error"]["message"]
+
+
+def test_without_auth_the_http_1_0_of_a_bare_nginx_is_refused(app: holdfast.App) -> None:
+    with served(app, auth="off") as address, socket.create_connection(address_of(address)) as line:
+        line.sendall(b"GET /api/v1/jobs HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+        assert line.makefile("rb").readline().startswith(b"HTTP/1.1 403 ")
+
+
+def test_a_token_is_good_behind_a_proxy_also_where_this_machine_needs_none(site: Site) -> None:
+    secret = site.app.tokens.create("ada", role="viewer").secret
+    behind = {"x-forwarded-for": "203.0.113.7", "authorization": f"Bearer {secret}"}
+    assert site.call("GET", "/api/v1/jobs", headers=behind).status_code == 200
+
+
+def address_of(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    assert parts.hostname and parts.port
+    return parts.hostname, parts.port
 
 
 # -- how often

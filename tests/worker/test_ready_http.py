@@ -11,6 +11,7 @@ from holdfast import InvalidInput
 from holdfast.model.limits import keyed_scope
 from holdfast.outbound.policy import Policy
 from holdfast.ready import HttpResult, http_request
+from holdfast.ready.http import _origin
 from tests.patience import SOON
 from tests.unit.http_kit import answer, serving
 
@@ -93,10 +94,13 @@ async def test_a_url_that_is_refused_fails_for_good(small_shop: Shop, url: str) 
 
 
 @live
-async def test_credentials_go_to_their_host_alone_and_are_not_stored(small_shop: Shop) -> None:
-    call = http_request(small_shop.app, policy=OPEN, credentials={"127.0.0.1": {"Authorization": "Bearer secret"}})
-    async with serving() as server, serving(host="127.0.0.2") as other:
+async def test_credentials_go_to_their_origin_alone_and_are_not_stored(small_shop: Shop) -> None:
+    secret = {"Authorization": "Bearer secret"}
+    async with serving() as server, serving(host="127.0.0.2") as other, serving() as same_host:
+        where = {f"http://127.0.0.1:{server.port}": secret, f"https://127.0.0.1:{same_host.port}": secret}
+        call = http_request(small_shop.app, policy=OPEN, credentials=where)
         async with small_shop.working():
+            await (await call.aenqueue(same_host.url)).aresult(SOON)
             job = await call.aenqueue(server.url)
             await job.aresult(SOON)
             await (await call.aenqueue(f"http://127.0.0.2:{other.port}/")).aresult(SOON)
@@ -104,6 +108,21 @@ async def test_credentials_go_to_their_host_alone_and_are_not_stored(small_shop:
 
     assert server.seen[0].headers["authorization"] == "Bearer secret"
     assert "authorization" not in other.seen[0].headers
+    assert "authorization" not in same_host.seen[0].headers, "neither for another port, nor in plain text for https"
+
+
+@pytest.mark.parametrize(
+    "where", ["https://a.example/path", "a.example/path", "ftp://a.example", "", "https://a:b@c.d"]
+)
+def test_credentials_for_what_is_no_origin_are_refused_at_once(small_shop: Shop, where: str) -> None:
+    with pytest.raises(InvalidInput, match="give an origin"):
+        http_request(small_shop.app, name="other", credentials={where: {"Authorization": "Bearer secret"}})
+
+
+def test_a_host_alone_means_https_at_its_own_port() -> None:
+    assert _origin("API.example.com") == ("https", "api.example.com", 443)
+    assert _origin("api.example.com:8443") == ("https", "api.example.com", 8443)
+    assert _origin("http://api.example.com/") == ("http", "api.example.com", 80)
 
 
 @pytest.mark.parametrize(

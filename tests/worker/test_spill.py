@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -64,6 +66,27 @@ def test_a_job_is_kept_while_the_store_is_away_and_stored_when_it_is_back(moody:
     record = moody.app.jobs.get(job.id)
     assert (record.task, record.priority, record.payload, record.reason) == ("work", 5, '{"n":1}', "delay")
     assert moody.spill.waiting() == []
+
+
+def test_what_is_kept_can_be_read_by_its_owner_alone(moody: Moody) -> None:
+    """The files have the arguments of jobs, and the folder may be anywhere."""
+    folder = moody.spill.folder
+    before = os.umask(0o022)
+    try:
+        moody.is_away = True
+        moody.task.enqueue()
+        (kept,) = moody.spill.waiting()
+        kept.with_name("0.json").write_text("nonsense", "utf-8")
+        moody.is_away = False
+        moody.spill.replay()
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+    written = {name: mode for name, mode in modes.items() if name != "0.json"}
+    assert written == {folder.name: 0o700, "bad": 0o700, ".lock": 0o600, "0.txt": 0o600}
+    moody.is_away = True
+    moody.task.enqueue()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in moody.spill.waiting()] == [0o600]
 
 
 def test_what_was_kept_comes_before_what_is_enqueued_later(moody: Moody) -> None:

@@ -21,6 +21,7 @@ from .command import (
     actor_option,
     as_data,
     describe,
+    echo,
     exit_code,
     json_option,
     reason_option,
@@ -170,15 +171,15 @@ def _filter(chosen: dict[str, Any]) -> dict[str, object]:
 
 def _tell(record: JobAction, report: BulkReport) -> None:
     for one in report.results:
-        click.echo(f"{one.id} {record.outcome(one.outcome).text}")
+        echo(f"{one.id} {record.outcome(one.outcome).text}")
     if not report.results:
         parts = [f"{n:,} {record.outcome(result).of(n)}" for result, n in report.counts.items()]
-        click.echo(
+        echo(
             f"{report.chosen:,} {'job' if report.chosen == 1 else 'jobs'} selected"
             + (f": {', '.join(parts)}" if parts else "")
         )
     if report.dry_run:
-        click.echo("dry run; nothing was changed")
+        echo("dry run; nothing was changed")
 
 
 def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer], *, as_json: bool) -> NoReturn:
@@ -194,7 +195,7 @@ def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer],
         else:
             results.append({"id": job_id, "outcome": word})
             if not as_json:
-                click.echo(f"{job_id} {phrase}")
+                echo(f"{job_id} {phrase}")
         code = code or worth
     if as_json:
         print_json({"results": results})
@@ -204,5 +205,5 @@ def act_on_each(app: App, ids: Sequence[str], one: Callable[[App, str], Answer],
 def failed(job_id: str, error: HoldfastError, *, as_json: bool) -> dict[str, Any]:
     """Print the error of one job."""
     if not as_json:
-        click.echo(f"error: {describe(error)}", err=True)
+        echo(f"error: {describe(error)}", err=True)
     return {"id": job_id, "error": as_data(error)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import click
 
 from ..errors import InvalidInput
 from ..model.artifacts import Artifact
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, echo, json_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
 
@@ -93,6 +94,11 @@ def _print(artifact: Artifact, pieces: Iterator[bytes], *, asked: bool) -> None:
     readable = kind.startswith("text/") or kind.partition(";")[0].endswith(("json", "xml"))
     if sys.stdout.isatty() and not readable and not asked:
         raise InvalidInput(f"{artifact.name} is {kind}, which a terminal cannot show; use --output FILE, or --output -")
+    if sys.stdout.isatty() and not asked:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for piece in pieces:
+            echo(decoder.decode(piece), nl=False)
+        return
     stream = sys.stdout.buffer
     for piece in pieces:
         stream.write(piece)

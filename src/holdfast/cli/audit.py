@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .command import EXIT_CODES, Command, json_option, target_options, view_option
+from .command import EXIT_CODES, Command, echo, json_option, target_options, view_option
 from .locate import find_app
 from .output import instant, json_line, plain, print_json, print_table
 
@@ -55,7 +55,7 @@ def list_(app_name: str | None, store: str | None, as_json: bool, debug: bool, *
     columns = ("at", "actor", "action", "target…", "tenant", "before…", "after…", "reason…", "id")
     print_table(columns, rows, empty="no records")
     if more:
-        click.echo(f"\nmore: --before {more}")
+        echo(f"\nmore: --before {more}")
 
 
 def _line(value: Any) -> str | None:

@@ -14,6 +14,7 @@ from .command import (
     EXIT_CODES,
     Command,
     actor_option,
+    echo,
     for_people,
     json_option,
     reason_option,
@@ -70,7 +71,7 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
     if as_json:
         print_json(budget_data(budget))
         return
-    click.echo(f"{budget.name}: {_when(budget)}" + (f", part of {budget.within}" if budget.within else ""))
+    echo(f"{budget.name}: {_when(budget)}" + (f", part of {budget.within}" if budget.within else ""))
     rows = [
         (
             line.dimension,
@@ -87,7 +88,7 @@ def show(name: str, tenant: str | None, app_name: str | None, store: str | None,
     names = ("dimension", "spent#", "reserved#", "limit#", "left#", "lifetime#", "soft breaches#", "breaches#")
     print_table(names, rows, empty="no dimensions")
     if budget.blocked:
-        click.echo(f"{budget.blocked} jobs waiting")
+        echo(f"{budget.blocked} jobs waiting")
 
 
 @budgets.command("set", cls=Command)

@@ -14,6 +14,7 @@ import click
 from ..errors import ConfigError, Conflict, HoldfastError, InvalidInput, NotFound, StorageError
 from ..rules.durations import UNITS, seconds_of
 from ..rules.redaction import redact
+from ..values.printable import printable_json, printable_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +39,16 @@ _CODES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
 )
 
 
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print text whose control characters cannot reach the terminal: much of it comes from jobs and their callers."""
+    click.echo(printable_lines(text), err=err, nl=nl)
+
+
+def json_text(value: Any, *, indent: int | None = None, default: Callable[[Any], Any] | None = None) -> str:
+    """Return JSON in which characters that control a terminal are escaped."""
+    return printable_json(json.dumps(value, ensure_ascii=False, indent=indent, default=default))
+
+
 class Command(click.Command):
     """A command whose errors are one line and an exit code; the traceback only with --debug."""
 
@@ -52,7 +63,7 @@ class Command(click.Command):
             raise
         except Exception as error:
             if ctx.params.get("debug"):
-                click.echo(redact(traceback.format_exc()), err=True, nl=False)
+                echo(redact(traceback.format_exc()), err=True, nl=False)
             _print(error, as_json=bool(ctx.params.get("as_json")), debug=bool(ctx.params.get("debug")))
             ctx.exit(exit_code(error))
 
@@ -66,7 +77,7 @@ class UsageAsJson(click.ClickException):
         super().__init__(wrong.format_message())
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(json.dumps({"error": {"code": "usage", "message": self.message}}, ensure_ascii=False))
+        echo(json_text({"error": {"code": "usage", "message": self.message}}))
 
 
 def exit_code(error: Exception) -> int:
@@ -168,7 +179,7 @@ def for_people(seconds: float | None) -> str:
 
 def _print(error: Exception, *, as_json: bool, debug: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"error": as_data(error)}, ensure_ascii=False))
+        echo(json_text({"error": as_data(error)}))
         return
     hint = "" if debug or isinstance(error, HoldfastError) else " (--debug shows where)"
-    click.echo(f"error: {describe(error)}{hint}", err=True)
+    echo(f"error: {describe(error)}{hint}", err=True)

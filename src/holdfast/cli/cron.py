@@ -24,6 +24,7 @@ from .command import (
     actor_option,
     as_data,
     describe,
+    echo,
     exit_code,
     for_people,
     json_option,
@@ -319,9 +320,9 @@ def backfill(
         print_json(plain(done))
         return
     for tick in done.made:
-        click.echo(tick.astimezone(check_zone(schedule.zone)).isoformat(sep=" "))
+        echo(tick.astimezone(check_zone(schedule.zone)).isoformat(sep=" "))
     would = "would enqueue" if given["dry_run"] else "enqueued"
-    click.echo(f"{would} {len(done.made):,} jobs; {len(done.existing):,} already exist")
+    echo(f"{would} {len(done.made):,} jobs; {len(done.existing):,} already exist")
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
@@ -369,11 +370,11 @@ def _act(
             worth = exit_code(error)
             results.append({"name": name, "error": as_data(error)})
             if not as_json:
-                click.echo(f"error: {describe(error)}", err=True)
+                echo(f"error: {describe(error)}", err=True)
         else:
             results.append({"name": name, "outcome": word})
             if not as_json:
-                click.echo(f"{name} {phrase}")
+                echo(f"{name} {phrase}")
         code = code or worth
     if as_json:
         print_json({"results": results})

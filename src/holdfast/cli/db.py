@@ -10,7 +10,7 @@ from ..config import load
 from ..errors import ConfigError
 from ..runtime.database import Database, MigrationStep, migration_texts
 from ..runtime.opening import dialect_of
-from .command import EXIT_CODES, FAILED, OK, Command, json_option, target_options
+from .command import EXIT_CODES, FAILED, OK, Command, echo, json_option, target_options
 from .locate import find_app, is_named, use_store
 from .output import console_for, instant, print_json, print_table
 
@@ -76,7 +76,7 @@ def sql(dialect: Any, app_name: str | None, store: str | None, as_json: bool, de
         print_json({"migrations": [{"name": name, "sql": text} for name, text in texts]})
         return
     for name, text in texts:
-        click.echo(f"-- {name}\n{text.rstrip()}\n")
+        echo(f"-- {name}\n{text.rstrip()}\n")
 
 
 @db.command(cls=Command)
@@ -90,7 +90,7 @@ def create(app_name: str | None, store: str | None, as_json: bool, debug: bool) 
     if as_json:
         print_json({"created": made, "applied": applied})
         return
-    click.echo("created" if made else "the database already exists")
+    echo("created" if made else "the database already exists")
     _tell_applied(applied, as_json=False)
 
 
@@ -106,7 +106,7 @@ def drop(app_name: str | None, store: str | None, force: bool, as_json: bool, de
     if as_json:
         print_json({"dropped": True})
     else:
-        click.echo("dropped")
+        echo("dropped")
 
 
 @db.command(cls=Command)
@@ -122,7 +122,7 @@ def reset(app_name: str | None, store: str | None, force: bool, as_json: bool, d
     if as_json:
         print_json({"dropped": True, "applied": applied})
     else:
-        click.echo("reset: the store is empty")
+        echo("reset: the store is empty")
 
 
 def _database(app_name: str | None, store: str | None, *, create: bool = True) -> Database:
@@ -146,9 +146,9 @@ def _tell_applied(applied: list[str], *, as_json: bool) -> None:
         print_json({"applied": applied})
         return
     for name in applied:
-        click.echo(f"applied {name}")
+        echo(f"applied {name}")
     if not applied:
-        click.echo("the schema is up to date")
+        echo("the schema is up to date")
 
 
 def _step_state(step: MigrationStep) -> str:

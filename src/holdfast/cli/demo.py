@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from .command import FAILED, OK, Command, json_option
+from .command import FAILED, OK, Command, echo, json_option
 from .locate import use_store
 from .output import console_for
 from .serve import serve as serve_command
@@ -45,7 +45,7 @@ def demo(ctx: click.Context, store: str | None, keep: bool, serve: bool, port: i
         with demo_run.Demo(folder, console.print) as run:
             report = run.play()
             if as_json:
-                click.echo(json.dumps(report))
+                echo(json.dumps(report))
             if serve:
                 ctx.invoke(serve_command, where=demo_run.APP, port=port)
     finally:

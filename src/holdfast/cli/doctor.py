@@ -21,7 +21,7 @@ from ..model.limits import Undeclared
 from ..model.routing import Stranded
 from ..model.workers import WorkerInfo
 from ..runtime.database import Database
-from ..runtime.opening import database_file, filesystem_of, redacted
+from ..runtime.opening import database_file, filesystem_of, without_passwords
 from ..shapes.store import of_facts, of_settings
 from ..version import VERSION
 from .command import FAILED, OK, Command, describe, json_option, target_options
@@ -224,7 +224,7 @@ def _examine(app: App, report: Report) -> None:
                 report.checks += check_stranded(app.queues.stranded())
                 report.checks += check_limits(app.limits.undeclared())
     except HoldfastError as error:
-        report.checks.append(Check("store", "problem", redacted(describe(error))))
+        report.checks.append(Check("store", "problem", without_passwords(describe(error))))
 
 
 def _settings(app: App, flags: dict[str, str]) -> list[tuple[str, object, str]]:

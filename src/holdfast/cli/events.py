@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ..model.events import Event
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, echo, json_option, target_options
 from .locate import find_app
 from .output import instant, json_line, plain
 
@@ -42,12 +42,12 @@ def tail(
     feed = find_app(app_name, store).events(kinds=kinds or None, **wanted)
     try:
         for count, event in enumerate(feed, 1):
-            click.echo(json_line(plain(event)) if as_json else line(event))
+            echo(json_line(plain(event)) if as_json else line(event))
             if count == limit:
                 return
     except KeyboardInterrupt:
         if not as_json and feed.cursor:
-            click.echo(f"\nto resume from here: --after {feed.cursor}", err=True)
+            echo(f"\nto resume from here: --after {feed.cursor}", err=True)
 
 
 def line(event: Event) -> str:

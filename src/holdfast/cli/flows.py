@@ -23,7 +23,17 @@ from ..model.flows import (
     Mode,
     Rest,
 )
-from .command import EXIT_CODES, FAILED, Command, Duration, actor_option, json_option, reason_option, target_options
+from .command import (
+    EXIT_CODES,
+    FAILED,
+    Command,
+    Duration,
+    actor_option,
+    echo,
+    json_option,
+    reason_option,
+    target_options,
+)
 from .locate import find_app
 from .output import STATE_STYLES, console_for, instant, plain, print_facts, print_json, print_table
 
@@ -81,7 +91,7 @@ def graph(flow: str, form: str, app_name: str | None, store: str | None, as_json
     elif form == "text":
         print_graph(found)
     else:
-        click.echo(dot(found) if form == "dot" else mermaid(found))
+        echo(dot(found) if form == "dot" else mermaid(found))
 
 
 @flows.command(cls=Command)
@@ -120,9 +130,7 @@ def cancel(
         told.append(plain(done) | ended)
         if not as_json:
             how = "was already cancelled" if done.again else "is cancelled"
-            click.echo(
-                f"flow {flow} {how} ({done.policy}); {len(done.members):,} jobs affected; it is {ended['state']}"
-            )
+            echo(f"flow {flow} {how} ({done.policy}); {len(done.members):,} jobs affected; it is {ended['state']}")
     if as_json:
         print_json({"flows": told})
     ctx.exit(0 if wait is None or all(item["state"] != "running" for item in told) else FAILED)
@@ -158,7 +166,7 @@ def retry(
         print_json({"id": flow, "jobs": again})
     else:
         many = "1 member runs" if len(again) == 1 else f"{len(again):,} members run"
-        click.echo(f"flow {flow}: {many} again" if again else f"flow {flow}: nothing to run again")
+        echo(f"flow {flow}: {many} again" if again else f"flow {flow}: nothing to run again")
 
 
 @flows.command("set-join", cls=Command)
@@ -196,7 +204,7 @@ def set_join(
             done.needs, f"{done.needed:,} of {done.upstreams:,}"
         )
         how = "now needs" if done.changed else "already needed"
-        click.echo(f"member {member} {how} {many} dependencies; it is {done.state}")
+        echo(f"member {member} {how} {many} dependencies; it is {done.state}")
 
 
 def _ended(app: App, flow: str, wait: float | None) -> dict[str, str]:
@@ -243,7 +251,7 @@ def print_flows(flows: Sequence[FlowInfo], more: str | None) -> None:
     ]
     print_table(("id", "name", "state", "ended#", "created", "finished"), rows, empty="no flows")
     if more:
-        click.echo(f"more: --before {more}", err=True)
+        echo(f"more: --before {more}", err=True)
 
 
 def print_flow(flow: FlowStatus, graph: FlowGraph) -> None:
@@ -260,7 +268,7 @@ def print_flow(flow: FlowStatus, graph: FlowGraph) -> None:
             ("members", ", ".join(f"{flow.counts[name]:,} {name}" for name in _ORDER if name in flow.counts)),
         ]
     )
-    click.echo()
+    echo()
     before, names, members = _upstreams(graph), _names(graph), in_order(graph)
     rows = [
         (m.name, m.task, str(m.state), m.attempts, m.id, m.reason, _waits(m, before[m.id], names))
@@ -268,8 +276,8 @@ def print_flow(flow: FlowStatus, graph: FlowGraph) -> None:
     ]
     print_table(("member", "task", "state", "tries#", "job", "why", "depends on…"), rows, empty="no members")
     if len(members) > _SHOWN:
-        click.echo(f"and {len(members) - _SHOWN:,} more, which --json lists")
-    click.echo()
+        echo(f"and {len(members) - _SHOWN:,} more, which --json lists")
+    echo()
 
 
 def print_graph(graph: FlowGraph) -> None:

@@ -9,7 +9,7 @@ import click
 
 from ..model.routing import Grant, Stranded
 from ..rules.routing import Reason
-from .command import Command, json_option, target_options
+from .command import Command, echo, json_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
 
@@ -31,7 +31,7 @@ def warn_of(stranded: Sequence[Stranded]) -> None:
     """Print warnings about jobs that no worker can run, below a list."""
     for item in stranded:
         subject = f"{item.job} of queue {item.queue}, and similar jobs" if item.job else f"queue {item.queue}"
-        click.echo(f"warning: {subject}: {item.text}", err=True)
+        echo(f"warning: {subject}: {item.text}", err=True)
 
 
 def stranded_data(stranded: Sequence[Stranded]) -> list[dict[str, Any]]:

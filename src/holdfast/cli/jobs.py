@@ -20,7 +20,7 @@ from ..rules.webhooks import own_tags
 from ..shapes.jobs import of_explanation
 from .actions import COMMANDS, failed
 from .artifacts import artifacts
-from .command import EXIT_CODES, OK, Command, Duration, exit_code, json_option, target_options
+from .command import EXIT_CODES, OK, Command, Duration, echo, exit_code, json_option, target_options
 from .enqueue import enqueue
 from .grants import grants, reason_data
 from .locate import find_app
@@ -180,9 +180,9 @@ def print_jobs(
     print_table(columns, rows, empty="no jobs")
     if unrunnable:
         for text, n in Counter(reason.text for reason in unrunnable.values()).items():
-            click.echo(f"warning: {n} of these cannot run: {text}", err=True)
+            echo(f"warning: {n} of these cannot run: {text}", err=True)
     if more:
-        click.echo(f"more: --before {more}", err=True)
+        echo(f"more: --before {more}", err=True)
 
 
 def _lack(reason: Reason | None) -> str | None:
@@ -238,7 +238,7 @@ def print_job(job: JobRecord, attempts: Sequence[Attempt], progress: Progress, d
     )
     if attempts:
         _print_attempts(attempts)
-    click.echo()
+    echo()
 
 
 def _key(demands: Demands) -> str | None:
@@ -263,7 +263,7 @@ def print_explanation(found: Explanation) -> None:
 
 
 def _print_attempts(attempts: Sequence[Attempt]) -> None:
-    click.echo("\nunsuccessful attempts")
+    echo("\nunsuccessful attempts")
     rows = [
         (
             item.attempt,
@@ -278,8 +278,8 @@ def _print_attempts(attempts: Sequence[Attempt]) -> None:
     print_table(("try#", "outcome", "started", "ended", "worker", "error…"), rows, empty="")
     last = decoded(attempts[-1].error)
     if isinstance(last, dict) and last.get("traceback"):
-        click.echo("\nlast traceback")
-        click.echo(str(last["traceback"]).rstrip())
+        echo("\nlast traceback")
+        echo(str(last["traceback"]).rstrip())
 
 
 def _json(text: str | None) -> str | None:

@@ -8,7 +8,7 @@ import click
 
 from ..model.limits import LimitsView
 from .breakers import describe_state
-from .command import EXIT_CODES, Command, actor_option, json_option, reason_option, target_options
+from .command import EXIT_CODES, Command, actor_option, echo, json_option, reason_option, target_options
 from .locate import find_app
 from .output import plain, print_json, print_table, say
 
@@ -43,7 +43,7 @@ def set_(n: int, app_name: str | None, store: str | None, as_json: bool, debug: 
     app = find_app(app_name, store)
     app.limits.set_concurrency(n, **what)
     if app.tasks and what["task"] is not None and what["task"] not in app.tasks:
-        click.echo(f"warning: the app has no task {what['task']!r}; it has {', '.join(sorted(app.tasks))}", err=True)
+        echo(f"warning: the app has no task {what['task']!r}; it has {', '.join(sorted(app.tasks))}", err=True)
     say({"most": n}, f"concurrency limit: {n}", as_json)
 
 

@@ -21,6 +21,7 @@ from ..importing import importing
 from ..names import counted
 from ..runtime.database import Database
 from ..runtime.opening import database_file, foreign_tables
+from .command import echo
 
 STORE_VARIABLE: Final = "HOLDFAST_STORE"
 HOST: Final = "holdfast.host"
@@ -141,7 +142,7 @@ def use_store(store: str | None) -> None:
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    echo(text, err=True)
 
 
 def _store_without_app() -> str:

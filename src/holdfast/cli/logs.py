@@ -8,6 +8,7 @@ import time
 from typing import Literal
 
 from ..telemetry import JobLogFilter, JsonFormatter
+from ..values.printable import printable_lines
 
 
 class TextFormatter(logging.Formatter):
@@ -16,6 +17,10 @@ class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
         self._second = (-1, "")
+
+    def format(self, record: logging.LogRecord) -> str:
+        # No text in a message can begin a line of the log, or reach the terminal as a command.
+        return printable_lines(super().format(record)).replace("\n", "\n    ")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         second, text = self._second

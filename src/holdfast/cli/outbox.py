@@ -13,6 +13,7 @@ from .command import (
     Command,
     Duration,
     actor_option,
+    echo,
     json_option,
     reason_option,
     target_options,
@@ -89,9 +90,9 @@ def drain(
     print_table(("kind", "abandoned#"), rows, empty=f"{name} has no abandoned entries")
     if report.total:
         again = "--apply" if older_than is not None else "--older-than 0 --apply"
-        click.echo("they are pending again" if apply else f"preview only; to retry them, add {again}")
+        echo("they are pending again" if apply else f"preview only; to retry them, add {again}")
     if report.left:
-        click.echo(f"{report.left:,} have used up their retries and stay abandoned")
+        echo(f"{report.left:,} have used up their retries and stay abandoned")
 
 
 def _outboxes(app: App, tenant: str | None) -> Outboxes:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
-import click
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,8 @@ from ..model.values import decoded as decoded
 from ..model.values import instant_of
 from ..shapes.jobs import error_line as error_line
 from ..shapes.jobs import of_job, of_job_brief, with_artifacts
+from ..values.printable import printable, printable_lines
+from .command import echo, json_text
 
 _WIDE: Final = 400
 STATE_STYLES: Final = {
@@ -33,7 +34,7 @@ def console_for(*, stderr: bool = False) -> Console:
     """Return a console: colours and the terminal's width on a terminal; plain, unwrapped lines elsewhere."""
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream.isatty()
-    return Console(
+    return _EscapingConsole(
         file=stream,
         force_terminal=terminal,
         no_color=None if terminal else True,
@@ -45,21 +46,29 @@ def console_for(*, stderr: bool = False) -> Console:
     )
 
 
+class _EscapingConsole(Console):
+    """A console on which texts from jobs and their callers cannot send control characters to the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
+
+
 def say(facts: dict[str, Any], text: str, as_json: bool) -> None:
     """Print the result of an action: JSON for programs, a line for people."""
     if as_json:
         print_json(facts)
     else:
-        click.echo(text)
+        echo(text)
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None, default=_text))
+    echo(json_text(value, indent=2 if sys.stdout.isatty() else None, default=_text))
 
 
 def json_line(value: Any) -> str:
     """Print JSON on one line, for output that comes in sequence."""
-    return json.dumps(value, ensure_ascii=False, default=_text)
+    return json_text(value, default=_text)
 
 
 def plain(thing: object) -> dict[str, Any]:
@@ -96,7 +105,7 @@ def print_facts(facts: Sequence[tuple[str, object]]) -> None:
 
 
 def cell(value: object) -> Text:
-    text = "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    text = "" if value is None else f"{value:,}" if isinstance(value, int) else printable(str(value))
     return Text(text, STATE_STYLES.get(text, ""))
 
 

@@ -14,7 +14,17 @@ from ..model.queues import QueueBrief
 from ..names import check_queue
 from ..rules.enums import allowed_values
 from ..rules.retry import RetryPolicy
-from .command import EXIT_CODES, Command, Duration, actor_option, for_people, json_option, reason_option, target_options
+from .command import (
+    EXIT_CODES,
+    Command,
+    Duration,
+    actor_option,
+    echo,
+    for_people,
+    json_option,
+    reason_option,
+    target_options,
+)
 from .grants import stranded_data, warn_of
 from .locate import find_app
 from .output import plain, print_facts, print_json, print_table
@@ -89,7 +99,7 @@ def _switch(verb: str, text: str) -> None:
             print_json({"queues": [{"name": n, "state": str(s)} for n, s in zip(names, states, strict=True)]})
             return
         for name, state in zip(names, states, strict=True):
-            click.echo(f"queue {name} is {state}")
+            echo(f"queue {name} is {state}")
 
 
 _switch("pause", "Accept jobs but start none, in every worker. Running jobs finish.")
@@ -147,7 +157,7 @@ def set_(
     if as_json:
         print_json(plain(after))
     else:
-        click.echo(f"queue {name}: {', '.join(key.replace('_', ' ') for key in changes)} set")
+        echo(f"queue {name}: {', '.join(key.replace('_', ' ') for key in changes)} set")
 
 
 def _there(app: App) -> set[str]:

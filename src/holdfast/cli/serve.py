@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..errors import MissingExtra
-from .command import Command, target_options
+from .command import Command, echo, target_options
 from .locate import find_app, is_named
 
 
@@ -34,6 +34,13 @@ from .locate import find_app, is_named
 )
 @click.option("--behind-proxy", is_flag=True, help="A trusted proxy terminates HTTPS and forwards client addresses.")
 @click.option(
+    "--rate",
+    type=click.FloatRange(min=0),
+    default=1_000.0,
+    metavar="NUMBER",
+    help="Requests per second that each token or session may send; 0 for no limit. [default: 1000]",
+)
+@click.option(
     "--chores/--no-chores",
     default=True,
     help="Also rescue jobs, run schedules, delete old data and deliver webhooks. [default: yes]",
@@ -49,6 +56,7 @@ def serve(  # noqa: PLR0917 - click gives them by name
     cert: str | None,
     key: str | None,
     behind_proxy: bool,
+    rate: float,
     chores: bool,
     app_name: str | None,
     store: str | None,
@@ -71,9 +79,10 @@ def serve(  # noqa: PLR0917 - click gives them by name
         behind_proxy=behind_proxy,
         any_task=not is_named(named, store),
         encrypted=cert is not None,
+        rate=rate,
     )
     serving.serve(app, settings, host, port, behind_proxy=behind_proxy, chores=chores, cert=cert, key=key, ready=_say)
 
 
 def _say(address: str, auth: str) -> None:
-    click.echo(f"Holdfast on {address}" + ("" if auth == "required" else " (this machine only, no token needed)"))
+    echo(f"Holdfast on {address}" + ("" if auth == "required" else " (this machine only, no token needed)"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .command import EXIT_CODES, Command, actor_option, json_option, reason_option, target_options
+from .command import EXIT_CODES, Command, actor_option, echo, json_option, reason_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
 
@@ -36,11 +36,11 @@ def send(
     if as_json:
         print_json(plain(sent))
     elif sent.again:
-        click.echo(f"job {sent.job_id}: already stored as signal {sent.seq}")
+        echo(f"job {sent.job_id}: already stored as signal {sent.seq}")
     else:
-        click.echo(f"job {sent.job_id}: {'resumed by' if sent.effect == 'resumed' else 'stored as'} signal {sent.seq}")
+        echo(f"job {sent.job_id}: {'resumed by' if sent.effect == 'resumed' else 'stored as'} signal {sent.seq}")
     if sent.waits_for and not as_json:
-        click.echo(f"the job waits for {', '.join(sent.waits_for)}; this signal is kept for a later wait")
+        echo(f"the job waits for {', '.join(sent.waits_for)}; this signal is kept for a later wait")
 
 
 @signals.command(cls=Command)
@@ -69,7 +69,7 @@ def pending(
         columns, rows, empty="nothing pending; for other waiting jobs see: holdfast jobs list --state suspended"
     )
     if more_after:
-        click.echo(f"\nmore: --after {more_after}")
+        echo(f"\nmore: --after {more_after}")
 
 
 @signals.command(cls=Command)
@@ -104,7 +104,7 @@ def resume(
     if as_json:
         print_json({"job_id": job, "resumed": True})
     else:
-        click.echo(f"job {job} resumed")
+        echo(f"job {job} resumed")
 
 
 def _payload(text: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..client.spill import Spill
-from .command import EXIT_CODES, Command, json_option, target_options
+from .command import EXIT_CODES, Command, echo, json_option, target_options
 from .locate import find_app
 from .output import print_json, print_table
 
@@ -47,7 +47,7 @@ def replay(folder: Path, app_name: str | None, store: str | None, as_json: bool,
     if as_json:
         print_json({"stored": stored, "put_aside": aside})
     else:
-        click.echo(f"jobs stored: {stored}, files rejected: {aside}")
+        echo(f"jobs stored: {stored}, files rejected: {aside}")
 
 
 def _reason(path: Path) -> str:

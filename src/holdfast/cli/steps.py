@@ -9,7 +9,7 @@ import click
 
 from ..model.steps import StepInfo
 from ..shapes.jobs import line_of
-from .command import Command, actor_option, json_option, reason_option, target_options
+from .command import Command, actor_option, echo, json_option, reason_option, target_options
 from .locate import find_app
 from .output import instant, print_json, print_table
 
@@ -39,13 +39,13 @@ def fork(
     if as_json:
         print_json({"id": made.id, "forked_from": job_id, "from_step": from_step})
     else:
-        click.echo(f"{made.id} continues from {from_step}")
+        echo(f"{made.id} continues from {from_step}")
 
 
 def print_steps(steps: Sequence[StepInfo]) -> None:
     if not steps:
         return
-    click.echo("\nsteps")
+    echo("\nsteps")
     rows = [
         (
             step.key,

@@ -12,7 +12,7 @@ import click
 from ..app import App
 from ..model.jobs import JobState
 from ..model.streams import Frame, Progress
-from .command import Command, json_option, target_options
+from .command import Command, echo, json_option, target_options
 from .locate import find_app
 from .output import json_line, plain
 
@@ -52,9 +52,9 @@ def tail(
         if kinds and frame.kind not in kinds and not frame.control:
             continue
         last = json_line(plain(frame.encoded)) + "\n" if as_json else shown(frame, last)
-        click.echo(last, nl=False, err=not as_json and frame.kind == "stderr")
+        echo(last, nl=False, err=not as_json and frame.kind == "stderr")
     if last and not last.endswith("\n"):
-        click.echo()
+        echo()
     if not as_json:
         _say_where_it_is(app, job_id, said)
 
@@ -65,7 +65,7 @@ def _say_where_it_is(app: App, job_id: str, said: Sequence[str] = ()) -> list[st
     codes = [reason.code for reason in found.reasons]
     if found.job.state is not JobState.SUCCEEDED and codes != said:
         for reason in found.reasons:
-            click.echo(f"-- {reason.text}", err=True)
+            echo(f"-- {reason.text}", err=True)
     return codes
 
 

@@ -8,7 +8,7 @@ import click
 
 from ..client.access import Access
 from ..model.access import ROLES, SCOPES, Token
-from .command import EXIT_CODES, Command, Duration, actor_option, json_option, reason_option, target_options
+from .command import EXIT_CODES, Command, Duration, actor_option, echo, json_option, reason_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table, say
 
@@ -59,9 +59,9 @@ def create(
         return
     until = instant(made.expires_at, exact=False)
     # On standard error; the secret alone is on standard output: `TOKEN=$(holdfast tokens create …)`.
-    click.echo(f"token {name}: {_permissions(made)}; expires {until or 'never'}", err=True)
-    click.echo("its secret, which is not shown again:", err=True)
-    click.echo(made.secret)
+    echo(f"token {name}: {_permissions(made)}; expires {until or 'never'}", err=True)
+    echo("its secret, which is not shown again:", err=True)
+    echo(made.secret)
 
 
 @tokens.command("list", cls=Command)

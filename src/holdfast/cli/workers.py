@@ -8,7 +8,7 @@ import click
 
 from ..clock import SECOND
 from ..model.actions import Lease
-from .command import EXIT_CODES, FAILED, Command, actor_option, json_option, target_options
+from .command import EXIT_CODES, FAILED, Command, actor_option, echo, json_option, target_options
 from .locate import find_app
 from .output import instant, plain, print_json, print_table
 from .stats import queue_names
@@ -72,9 +72,7 @@ def dead(
     if as_json:
         print_json({"worker": done.worker, "rescued": done.rescued, "again": done.again})
     else:
-        click.echo(
-            f"{worker_id} was already marked dead" if done.again else f"{worker_id}: {done.rescued:,} jobs rescued"
-        )
+        echo(f"{worker_id} was already marked dead" if done.again else f"{worker_id}: {done.rescued:,} jobs rescued")
 
 
 @workers.command(cls=Command)
@@ -92,7 +90,7 @@ def leases(app_name: str | None, store: str | None, limit: int, after: str, as_j
     rows = [(one.job, one.task, one.queue, one.owner, one.epoch, f"{one.overdue / SECOND:.0f} s") for one in found]
     print_table(("job", "task", "queue", "worker", "epoch#", "overdue"), rows, empty="no expired leases")
     if more is not None:
-        click.echo(f"more: --after {more}")
+        echo(f"more: --after {more}")
 
 
 @workers.command(cls=Command)
@@ -111,7 +109,7 @@ def check(ready: bool, health_port: int, debug: bool) -> None:
     from ..runtime.probes import ask
 
     good, text = ask("ready" if ready else "live", health_port)
-    click.echo(text, err=not good)
+    echo(text, err=not good)
     if not good:
         click.get_current_context().exit(FAILED)
 

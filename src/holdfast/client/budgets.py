@@ -159,6 +159,10 @@ class Budgets:
 
     aspend = spend.awaiting
 
+    async def _aspend_by(self, actor: str, name: str, amounts: Amounts, key: str | None) -> Spent:
+        """Record a spend by an operator, which is audited."""
+        return _told(await self._store().awrite(self._spending(name, amounts, key, actor)))
+
     @reads
     def spent_by(self, job: Job[Any] | str) -> Op[dict[str, dict[str, Decimal]]]:
         """Return what a job has spent, by budget and dimension."""
@@ -191,10 +195,18 @@ class Budgets:
 
         return Op(run)
 
-    def _spending(self, name: str, amounts: Amounts, key: str | None) -> Op[Spent]:
+    def _spending(self, name: str, amounts: Amounts, key: str | None, actor: str | None = None) -> Op[Spent]:
         tenant, wanted = self._scope.home, check_amounts("a spend", amounts)
         mark, shares = None if key is None else check_name("the spend's key", key), self._shares
-        return Op(lambda tx: budgets.spend(tx, tenant, name, wanted, key=mark, shares=shares))
+
+        async def run(tx: Tx) -> Spent:
+            spent = await budgets.spend(tx, tenant, name, wanted, key=mark, shares=shares)
+            if actor is not None and not spent.again:
+                after = {dimension: str(amount) for dimension, amount in amounts.items()}
+                await audit(tx, actor=actor, action="budget.spend", target=name, after=after, tenant=tenant)
+            return spent
+
+        return Op(run)
 
 
 def declare_budget(

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from ..errors import InvalidInput, InvalidToken
+from ..clock import SYSTEM_CLOCK
+from ..errors import InvalidInput, InvalidToken, QueueFull, StorageError
 from ..model.signals import MAX_SIGNALS, Pending, ReceivedSignal, Sent, Signal
 from ..names import NAME_BYTES, check_name
-from ..rules.signals import looks_like_token
+from ..rules.signals import looks_like_token, parse
 from ..storage.ops.signals import signals, waitpoints, waking
 from ..storage.port import Op, Store, Tx
 from ..tasks.job import Job
@@ -24,6 +25,9 @@ logger: Final = logging.getLogger("holdfast")
 
 Target: TypeAlias = "str | Job[Any]"
 MOST_LISTED: Final = 1_000
+_BETWEEN_NOTES: Final = 10.0
+_MOST_NAMED: Final = 100
+"""Waitpoints whose refusals are counted between two notes; the others are only counted in all."""
 _NAME_IT: Final = (
     'if this is the id of a job, name the signal as well: app.signal(job_id, "name", payload), or --name NAME at the'
     " command line"
@@ -40,6 +44,7 @@ class Signals:
         self._store = store
         self._scope = scope
         self._limit = limit
+        self._refusals = Refusals()
 
     @composed
     async def send(
@@ -60,8 +65,15 @@ class Signals:
         `key` is the same signal. With a `tenant`, only its jobs exist. A `connection` sends it in the caller's own
         transaction.
         """
-        op = _send(target, Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant))))
-        return _sent(await line.join(joined(self._store, connection), op), target)
+        signal = Signal(**_checked(name, self._text(payload), key, source, self._scope.within(tenant)))
+        theirs = joined(self._store, connection)
+        if theirs is None and _is_by_token(target, signal):
+            # A read first: whoever tries tokens must not make the store write for each.
+            token = str(target)
+            if await line.read(Op(lambda tx: signals.is_refused(tx, token, signal))):
+                await self._refusals.note(line, token)
+                return _sent(None, target)
+        return _sent(await line.join(theirs, _send(target, signal)), target)
 
     asend = send.awaiting
 
@@ -113,7 +125,12 @@ class Signals:
     def refused(self) -> Op[int]:
         """Count the tokens that were refused since the store was created."""
         self._scope.whole("the count of refused tokens")
-        return Op(signals.refused_tokens, single=True)
+        waiting = self._refusals.waiting
+
+        async def run(tx: Tx) -> int:
+            return await signals.refused_tokens(tx) + waiting
+
+        return Op(run, single=True)
 
     arefused = refused.awaiting
 
@@ -121,8 +138,39 @@ class Signals:
         return encode(payload, what="the signal's payload", limit=self._limit())
 
 
+class Refusals:
+    """Refused tokens that are not counted in the store yet. They are written in sum, at most every ten seconds."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._next = 0.0
+
+    @property
+    def waiting(self) -> int:
+        return sum(self._counts.values())
+
+    async def note(self, line: Line, token: str) -> None:
+        """Count one, and write all that wait if it is time."""
+        named = parse(token).claims.jti
+        named = named if named in self._counts or len(self._counts) < _MOST_NAMED else ""
+        self._counts[named] = self._counts.get(named, 0) + 1
+        now = SYSTEM_CLOCK.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _BETWEEN_NOTES
+        counts, self._counts = self._counts, {}
+        try:
+            await line.write(Op(lambda tx: signals.note_refusals(tx, counts)))
+        except (StorageError, QueueFull) as error:
+            logger.debug("%d refused tokens were not counted: %s", sum(counts.values()), error)
+
+
+def _is_by_token(target: Target, signal: Signal) -> bool:
+    return isinstance(target, str) and (not signal.name or looks_like_token(target))
+
+
 def _send(target: Target, signal: Signal) -> Op[Sent | None]:
-    if isinstance(target, str) and (not signal.name or looks_like_token(target)):
+    if isinstance(target, str) and _is_by_token(target, signal):
         return Op(lambda tx: signals.send_by_token(tx, target, signal))
     if not signal.name:
         raise InvalidInput("a signal to a job needs a name; only a token can do without")

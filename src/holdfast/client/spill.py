@@ -42,6 +42,7 @@ logger: Final = logging.getLogger("holdfast")
 AWAY: Final = (StorageBusy, StorageUnavailable, StorageFull, OutcomeUnknown)
 """Temporary errors: the store is locked, down or full, or the connection broke."""
 _SUFFIX: Final = ".json"
+_OWN_FOLDER: Final = 0o700
 _BETWEEN_TRIES: Final = 2.0
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
 _encode: Final = msgspec.json.Encoder().encode
@@ -144,8 +145,9 @@ class Spill:
 
     def _set_aside(self, path: Path, wrong: Exception) -> None:
         aside = self.folder / "bad"
-        aside.mkdir(exist_ok=True)
-        (aside / f"{path.stem}.txt").write_text(f"{type(wrong).__name__}: {wrong}\n", "utf-8")
+        aside.mkdir(mode=_OWN_FOLDER, exist_ok=True)
+        with open(aside / f"{path.stem}.txt", "w", encoding="utf-8", opener=_private) as note:
+            note.write(f"{type(wrong).__name__}: {wrong}\n")
         path.replace(aside / path.name)
         logger.error("%s cannot be stored (%s) and is put aside in %s", path.name, wrong, aside)
 
@@ -163,10 +165,10 @@ class Spill:
         return [Enqueued(spec.id, True) for spec in specs]
 
     def _write(self, content: bytes) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         path = self.folder / f"{ids.new()}{_SUFFIX}"
         draft = path.with_suffix(".part")
-        with draft.open("xb") as file:
+        with open(draft, "xb", opener=_private) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -198,13 +200,22 @@ class Spill:
                 self._thread = None
             return self._waits
 
+    def _make_folder(self) -> None:
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=_OWN_FOLDER, exist_ok=True)
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Lock out other processes: two replays at once would change the order."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("ab") as file:
+        self._make_folder()
+        with open(self.folder / ".lock", "ab", opener=_private) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read: it has the arguments of jobs."""
+    return os.open(path, flags, 0o600)
 
 
 def _check_folder(folder: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ..clock import SYSTEM_CLOCK
-from ..errors import InvalidInput, NotFound
+from ..errors import ConfigError, InvalidInput, NotFound, UrlRefused
 from ..model.limits import JobLimits
 from ..outbound.client import HttpAnswer, HttpClient, check_headers, outcome_of_answer
 from ..outbound.policy import Policy, parse
@@ -56,10 +56,11 @@ def http_request(
 ) -> AsyncTask[..., HttpResult]:
     """Register a task that sends a request: `call.enqueue("https://api.example.com/x", "POST", json={…})`.
 
-    `credentials` are headers by host that are added here and never stored with a job. `policy` is the app's own
-    unless given; `limit` is how many bytes of an answer are kept. The rest are options of the task.
+    `credentials` are headers by origin, such as "https://api.example.com" or "https://api.example.com:8443"; a host
+    alone is its https origin. They are added here, for that origin only, and never stored with a job. `policy` is the
+    app's own unless given; `limit` is how many bytes of an answer are kept. The rest are options of the task.
     """
-    secrets = {host.lower(): check_headers(headers) for host, headers in (credentials or {}).items()}
+    secrets = {_origin(where): check_headers(headers) for where, headers in (credentials or {}).items()}
     if not 0 <= limit <= 64 * 1024:
         raise InvalidInput(f"limit is {limit}; use at most {64 * 1024:,} bytes, which fit into a result")
     client = _Lazy(app, policy, trust)
@@ -80,7 +81,8 @@ def http_request(
         if method not in _SAFE:
             # The same for each attempt: a server that recognises it does the work once.
             fields["idempotency-key"] = ctx.id
-        fields |= check_headers(headers or {}) | secrets.get(parse(url, client.policy).host, {})
+        target = parse(url, client.policy)
+        fields |= check_headers(headers or {}) | secrets.get((target.scheme, target.host, target.port), {})
         answer = await client.request(method, url, headers=fields, body=content, timeout=timeout, limit=limit)
         if (failure := outcome_of_answer(answer, now=(app._clock or SYSTEM_CLOCK).now())) is not None:
             if isinstance(failure, Throttle):
@@ -93,6 +95,21 @@ def http_request(
     chosen: dict[str, Any] = {"name": name, "no_retry_on": (InvalidInput,), **options}
     task: AsyncTask[..., HttpResult] = app.task(**chosen)(request)
     return task
+
+
+def _origin(where: str) -> tuple[str, str, int]:
+    """Return the scheme, host and port for which credentials are meant."""
+    given = where if "://" in where else f"https://{where}"
+    found = re.search(r":([0-9]{1,5})/?$", given)
+    try:
+        target = parse(given, Policy(allow_http=True, allow_private=True, ports=(int(found[1]),) if found else ()))
+        if target.path != "/":
+            raise InvalidInput("it has a path")
+    except (InvalidInput, UrlRefused, ConfigError) as wrong:
+        raise InvalidInput(
+            f"credentials for {where!r}: {wrong}; give an origin, such as https://api.example.com"
+        ) from None
+    return target.scheme, target.host, target.port
 
 
 async def _drain_rate(app: App, ctx: Context) -> None:

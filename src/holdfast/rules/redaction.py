@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from ..values.printable import printable, printable_lines
+
 HIDDEN: Final = "[redacted]"
 LOGGERS: Final = tuple(
     f"holdfast{part}"
@@ -119,7 +121,10 @@ def excerpt(body: bytes, most: int = 200) -> str:
 
 
 class RedactedLogs(logging.Filter):
-    """Redacts the arguments and the traceback of a record; its template stays, for tools that group by it."""
+    """Redacts the arguments and the traceback of a record, and escapes control characters in them.
+
+    Its template stays, for tools that group by it.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         # A line per job must be cheap; the error in it is the stored one, which is redacted.
@@ -127,7 +132,7 @@ class RedactedLogs(logging.Filter):
             record.args = tuple(_safe(value) for value in record.args)
         if record.exc_info and not record.exc_text:
             # Formatters use this text instead of making one.
-            record.exc_text = redact(_FORMATTER.formatException(record.exc_info))
+            record.exc_text = _traceback(record.exc_info)
         return True
 
 
@@ -147,8 +152,23 @@ def _is_secret(name: str, value: object) -> bool:
     return isinstance(value, str) and len(value) >= _SHORTEST_VALUE and _SECRET_NAME.search(name) is not None
 
 
+def _traceback(raised: Any) -> str:
+    text = _FORMATTER.formatException(raised)
+    error: BaseException | None = raised[1]
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if "\n" in (message := str(error)):
+            # What a caller can put into an error must not look like another line of the log.
+            text = text.replace(message, message.replace("\n", "\n  "))
+        error = error.__cause__ or error.__context__
+    return printable_lines(redact(text))
+
+
 def _safe(value: object) -> object:
-    return redact(str(value)) if isinstance(value, (str, BaseException)) else value
+    if isinstance(value, BaseException):
+        return printable(redact(str(value)))
+    return printable_lines(redact(value)) if isinstance(value, str) else value
 
 
 def _without_value(found: re.Match[str]) -> str:

@@ -19,6 +19,9 @@ from ..telemetry import in_child
 _POSTGRES: Final = ("postgres", "postgresql")
 POSTGRES_ONLY: Final = ("schema", "pool_size", "listen_dsn")
 _HOST: Final = re.compile(r"[\w.-]+:\d+(?=/)")
+_IN_URL: Final = re.compile(r"(?<=://)([^:@]*):.*@", re.DOTALL)
+# `user:password@`, after a scheme that was mistyped or left out; a path of Windows has a letter there.
+_WITHOUT_SCHEME: Final = re.compile(r"((?:postgres\w*:?/{0,2}|/{2})?(?![A-Za-z]:[\\/])[^:@/]+):(?!//).*@", re.DOTALL)
 _KEYWORDS: Final = re.compile(r"(^|\s)(host|hostaddr|dbname|service)=")
 
 
@@ -107,9 +110,15 @@ def filesystem_of(file: Path) -> str:
 
 
 def redacted(where: str) -> str:
-    """Return a store's URL without its password."""
-    where = re.sub(r"(?<=://)([^/@:]*):\S*@", r"\1:***@", where)
-    return re.sub(r"((?:^|[?&\s])(?:password|sslpassword)=)[^&\s]*", r"\1***", where)
+    """Return a store's URL without its password, also where it is mistyped."""
+    found = None if "://" in where else _WITHOUT_SCHEME.match(where)
+    return without_passwords(f"{found[1]}:***@{where[found.end() :]}" if found else where)
+
+
+def without_passwords(text: str) -> str:
+    """Return a text without the passwords of the URLs in it. One may contain any character: the last @ ends it."""
+    text = _IN_URL.sub(r"\1:***@", text)
+    return re.sub(r"((?:^|[?&\s])(?:password|sslpassword)=)[^&\s]*", r"\1***", text)
 
 
 def _scheme(where: str) -> str:
@@ -122,6 +131,9 @@ def _scheme(where: str) -> str:
         raise ConfigError(
             f"the store's URL lacks a slash, as in a Path, which drops one; pass the store as text: {redacted(right)!r}"
         )
+    is_file = where.startswith(("sqlite:", "file:")) or Path(where).exists()
+    if not scheme and not is_file and _WITHOUT_SCHEME.match(where):
+        raise ConfigError("the store has a password and no scheme; write postgresql://user:password@host/dbname")
     if not scheme and (host := _HOST.match(where)):
         raise ConfigError(f"the store {host[0]!r}… looks like a Postgres server; write postgresql://{host[0]}/dbname")
     if scheme not in (*_POSTGRES, "", "sqlite", "file"):

@@ -20,7 +20,8 @@ from ..app import App
 from ..errors import ConfigError, HoldfastError
 from ..rules.addresses import is_loopback
 from .connections import ACCEPTED_AT_ONCE, HEAD_SECONDS, bounded_protocol, log_sparingly
-from .settings import LOOPBACK, Auth, WebSettings
+from .guard.hosts import MOST_HEADER_BYTES
+from .settings import LOOPBACK, RATE, Auth, WebSettings
 from .site import build
 
 logger: Final = logging.getLogger("holdfast.web")
@@ -42,6 +43,7 @@ def settings_for(
     any_task: bool,
     origins: tuple[str, ...] = (),
     encrypted: bool = False,
+    rate: float = RATE,
 ) -> WebSettings:
     """Return the settings of a site on this address.
 
@@ -68,7 +70,9 @@ def settings_for(
         )
     own = () if host in _EVERYWHERE else (f"[{host}]" if ":" in host and not host.startswith("[") else host,)
     names = (*hosts, *LOOPBACK, *own)
-    return WebSettings(auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task, origins=origins)
+    return WebSettings(
+        auth=chosen, hosts=names, secure=behind_proxy or encrypted, any_task=any_task, origins=origins, rate=rate
+    )
 
 
 def serve(
@@ -95,7 +99,7 @@ def serve(
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=3,
-        h11_max_incomplete_event_size=16 * 1024,
+        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         http=bounded_protocol(),
         backlog=ACCEPTED_AT_ONCE,
     )

@@ -18,6 +18,7 @@ Auth: TypeAlias = Literal["required", "off"]
 _HOST: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9_-][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]")
 _ORIGIN: Final = re.compile(r"https?://(?:[a-z0-9_-][a-z0-9._-]*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+RATE: Final = 1_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,8 @@ class WebSettings:
     """The maximum size of any other body, and of a signal by token, in bytes."""
     request_seconds: float = 60.0
     """Seconds for a request to arrive."""
-    rate: float = 0.0
-    """Requests per second allowed per identity; 0 is no limit."""
+    rate: float = RATE
+    """Requests per second that each token, session or user may send, but the local user; 0 is no limit."""
     viewers: int = 200
     """The maximum number of live pages and streams."""
     recheck: float = 15.0
@@ -60,6 +61,8 @@ class WebSettings:
         for name, given in lists:
             if isinstance(given, str):
                 raise ConfigError(f"{name} is the text {given!r}; give a list of them: {name}=[{given!r}]")
+        if not self.rate >= 0:
+            raise ConfigError(f"rate is {self.rate!r}; give requests per second, or 0 for no limit")
         if not self.hosts:
             raise ConfigError('hosts is empty; list the host names of the site, such as "jobs.example.com"')
         for name in self.hosts:

@@ -18,6 +18,7 @@ from .pages.frame import HtmlRenderer
 from .pages.templates import MOUNT, Templates, mount_of
 from .settings import WebSettings
 from .static import Static
+from .wire.access_log import AccessLog
 from .wire.dispatch import Dispatcher, JsonRenderer, path_below
 from .wire.failures import Refused, error_response
 
@@ -28,9 +29,9 @@ def build(app: App, settings: WebSettings) -> ASGIApp:
     """The site as an ASGI application, to serve or to mount."""
     authenticator = Authenticator(app, settings)
     json, html = JsonRenderer(), HtmlRenderer(Templates(app))
-    hub = Hub(refreshes=settings.refreshes)
-    api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json)
-    pages = Dispatcher(app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html)
+    hub, log = Hub(refreshes=settings.refreshes), AccessLog(app)
+    api = Dispatcher(app, settings, [op for group in GROUPS for op in group.operations], {"api": json}, json, log)
+    pages = Dispatcher(app, settings, [op for group in PAGES for op in group.operations], {"page": html}, html, log)
     parts: dict[str, ASGIApp] = {
         API: api,
         "/api": _beside_the_api,

@@ -100,9 +100,11 @@ class Address:
         return _PREPARE_AFTER if self.prepare else None
 
     def _bounded(self, within: float) -> str:
-        """Round to whole seconds, at least 2, as libpq requires. 0 in the address is no bound."""
-        allowed = int(conninfo_to_dict(self.conninfo).get("connect_timeout") or 0)
-        seconds = max(2, math.ceil(within))
+        """Round to whole seconds, at least 2, as libpq requires, for each host. 0 in the address is no bound."""
+        given = conninfo_to_dict(self.conninfo)
+        allowed = int(given.get("connect_timeout") or 0)
+        hosts = 1 + str(given.get("host") or given.get("hostaddr") or "").count(",")
+        seconds = max(2, math.floor(within / hosts))
         return self.conninfo if 0 < allowed <= seconds else make_conninfo(self.conninfo, connect_timeout=seconds)
 
     def _unreachable(self, error: psycopg.Error) -> StorageError:

@@ -1,9 +1,9 @@
 """Ends calls that the server leaves unanswered.
 
 A thread that waits for Postgres checks no clock, and TCP notices nothing where the server's processes are frozen
-but its kernel still acknowledges. So one thread of each store checks the connections in use. An overdue statement
-is cancelled first: a live server answers with an error, and nothing was written. A connection that
-stays silent is then shut down, which ends the wait of its thread at once.
+but its kernel still acknowledges. So one thread of each store checks the connections in use. Shortly before its time
+is over, a statement is cancelled: a live server answers with an error, and nothing was written. A connection that is
+still silent when the time is over is shut down, which ends the wait of its thread at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from .connect import Connection
 _TICK: Final = 0.2
 _IDLE_SECONDS: Final = 30.0
 _ANSWER_TO_CANCEL: Final = 1.0
-"""Seconds that a server has to answer a cancel request before the connection is shut down."""
+"""Seconds that a server has to answer a cancel request, at most, and the share of the limit that this is at most."""
+_SHARE: Final = 0.2
+_SHORTEST_PAUSE: Final = 0.005
 _log = logging.getLogger("holdfast.storage")
 
 
@@ -36,6 +38,8 @@ class Deadlines:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
+        self.to_cancel: Final = min(_ANSWER_TO_CANCEL, limit * _SHARE)
+        """Seconds before the end of its time at which a statement is cancelled."""
         self.renew()
 
     def renew(self) -> None:
@@ -83,14 +87,15 @@ class Deadlines:
 
     def _run(self) -> None:
         idle_since = time.monotonic()
+        pause = _TICK
         while True:
-            if self._closed.wait(_TICK) and self._watched:
-                time.sleep(_TICK)
-            now = time.monotonic()
+            if self._closed.wait(pause) and self._watched:
+                time.sleep(pause)
+            now, pause = time.monotonic(), _TICK
             for connection in list(self._watched):
                 idle_since = now
-                if connection.until <= now:
-                    self._break_off(connection, now)
+                if (left := self._check(connection, now)) is not None:
+                    pause = min(pause, max(left, _SHORTEST_PAUSE))
             is_over = self._closed.is_set() or now - idle_since > _IDLE_SECONDS
             if is_over and not self._watched and self._ends():
                 return
@@ -104,19 +109,29 @@ class Deadlines:
             ends, self._running = self._running, True
             return ends
 
-    def _break_off(self, connection: Connection, now: float) -> None:
-        if connection.overdue:
-            connection.hang_up()
-            self._watched.discard(connection)
-            return
-        connection.overdue = True
-        connection.until = now + _ANSWER_TO_CANCEL
+    def _check(self, connection: Connection, now: float) -> float | None:
+        """Break off what is overdue; return the seconds to the next step, or None where there is none."""
+        left = connection.until - now
+        if not connection.overdue:
+            if left > self.to_cancel:
+                return left - self.to_cancel
+            connection.overdue = True
+            if left > 0 and self._start_cancel(connection):
+                return left
+        if left > 0:
+            return left
+        connection.hang_up()
+        self._watched.discard(connection)
+        return None
+
+    def _start_cancel(self, connection: Connection) -> bool:
         try:
-            start_daemon("holdfast-cancel", _cancel, connection)
+            start_daemon("holdfast-cancel", _cancel, connection, self.to_cancel)
         except StorageUnavailable:
-            connection.hang_up()
+            return False
+        return True
 
 
-def _cancel(connection: Connection) -> None:
+def _cancel(connection: Connection, seconds: float) -> None:
     with suppress(psycopg.Error):
-        connection.cancel_safe(timeout=_ANSWER_TO_CANCEL)
+        connection.cancel_safe(timeout=seconds)

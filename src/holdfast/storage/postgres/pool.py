@@ -107,7 +107,8 @@ class Pool:
     def _time_to_connect(self, until: float) -> float | None:
         if until == math.inf:
             return None
-        if (left := until - time.monotonic()) <= min(1.0, self._patience / 5):
+        # libpq tries for two seconds at least, and the caller must not wait beyond its time.
+        if (left := until - time.monotonic()) <= min(2.0, self._patience * 0.4):
             raise StorageUnavailable("no connection was free in time; repeat the call", backend="postgres")
         return left
 

@@ -85,12 +85,16 @@ class Runner:
             try:
                 return self._attempt(op, mode, bounds, until)
             except (StorageBusy, _NeverBegan) as error:
-                retry = retry or _Retry(begun + bounds.patience)
+                retry = retry or _Retry(self._last_retry(op, begun + bounds.patience, until))
                 pause = retry.pause_after(error)
             time.sleep(pause)
             if op.patience is not None:
                 # The worker's own writes may be tried for longer than a caller waits.
                 until = time.monotonic() + bounds.limit
+
+    def _last_retry(self, op: AnyOp[Any], patience_ends: float, until: float) -> float:
+        """Return when the last retry may begin: a statement that was cancelled for its time has used all of it."""
+        return min(patience_ends, until - self._deadlines.to_cancel) if op.patience is None else patience_ends
 
     def until(self, op: AnyOp[Any]) -> float:
         """Return when the server must have answered a call that begins now."""

@@ -70,6 +70,19 @@ def inspect(location: Location, *, allow_unsafe_fs: bool) -> None:
         place = f"{error.strerror}: {location.path[:200]}"
         raise StorageUnavailable(f"{place}; choose another path", backend="sqlite") from error
     _check_file(location.path, status)
+    _check_log(location.path)
+
+
+def log_of(path: str) -> tuple[str, str]:
+    """Return the paths of a database's write-ahead log, and of the log's index."""
+    return f"{path}-wal", f"{path}-shm"
+
+
+def lacks_log(path: str) -> bool:
+    """Return whether the index of a log is there without the log. SQLite makes it later, and removes it earlier."""
+    log, index = log_of(path)
+    # Again at the end: another process may have removed both meanwhile.
+    return os.path.exists(index) and not os.path.exists(log) and os.path.exists(index)
 
 
 def filesystem_of(path: str, mountinfo: str) -> str:
@@ -152,6 +165,17 @@ def _check_filesystem(path: str) -> None:
         )
     if kind == "virtiofs":
         _log.warning("%s is on virtiofs: SQLite is safe there only if no process on the host opens the file", path)
+
+
+def _check_log(path: str) -> None:
+    """Refuse to begin a log beside a deleted one that may be in use: both sides would write over each other."""
+    log, index = log_of(path)
+    if lacks_log(path):
+        raise StorageUnavailable(
+            f"{log} was deleted, and {index} is there, so a program may still use them; stop all programs that use"
+            f" {path}, delete {index}, and check what is there with: holdfast db verify",
+            backend="sqlite",
+        )
 
 
 def _check_file(path: str, status: os.stat_result) -> None:

@@ -14,6 +14,7 @@ from .. import migrate
 from ..statements import sql
 from .connect import PATIENCE, patiently
 from .failures import code
+from .location import lacks_log
 
 _RECORD: Final = "insert into holdfast_migration (version, name, applied_at, oldest_writer) values (?, ?, ?, ?)"
 
@@ -29,6 +30,8 @@ def applied(connection: sqlite3.Connection | sqlite3.Cursor) -> list[int]:
 
 def foreign_tables(path: str) -> int:
     """Return how many tables of others a file has that has none of Holdfast's; 0 for any other file."""
+    if lacks_log(path):
+        return 0  # to open it would begin another log; the store says what to do
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
         tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
         return 0 if "holdfast_migration" in tables else len([name for name in tables if not name.startswith("sqlite_")])

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from ...clock import Clock
-from ...errors import SchemaMismatch
+from ...errors import SchemaMismatch, StorageUnavailable
 from .. import migrate
 from ..forking import park
 from . import schema
@@ -20,7 +20,7 @@ from .checkpoint import Checkpointer
 from .connect import PATIENCE, open_reader, open_writer
 from .failures import translated
 from .files import files_of
-from .location import Location, inspect
+from .location import Location, inspect, log_of
 from .readers import Readers
 from .reserve_file import Ballast
 from .writer import Writer
@@ -64,7 +64,7 @@ class Session:
         self.mismatch: SchemaMismatch | None = None
         self._schema_version = -1
         self._path = settings.location.path
-        self._identity = _identity(self._path)
+        self._identities: dict[str, tuple[int, int]] = {}
         self.readers: Readers | None = None
         self._checkpointer: Checkpointer | None = None
         self._mover: sqlite3.Connection | None = None
@@ -86,6 +86,8 @@ class Session:
                     self._mover = open_writer(settings.location, durable=True, create=False, deadline=deadline)
                     self._checkpointer = Checkpointer(connection, self._mover, exclusive)
                     self.readers = Readers(lambda: open_reader(settings.location), settings.clock, files)
+                    # Now the log is there too. As long as this is open, nothing but a mistake removes any of them.
+                    self._identities = {name: _identity(name) for name in (path, *log_of(path))}
         except BaseException:
             connection.close()
             if self._mover is not None:
@@ -132,15 +134,31 @@ class Session:
             self._checkpointer.note(changes)
 
     @property
-    def is_of_another_file(self) -> bool:
-        """Return whether the file was deleted or replaced since it was opened: writes here would be lost."""
-        if self._path is None:
+    def lost_file(self) -> str | None:
+        """Return the file or log that was deleted or replaced since it was opened: writes here would be lost."""
+        for name, identity in self._identities.items():
+            if _is_other(name, identity):
+                return name
+        return None
+
+    def save_log(self) -> bool:
+        """Move a deleted log into the file, where no other process has begun a new one; True if all of it is there.
+
+        The caller keeps writers out.
+        """
+        assert self._path is not None
+        log, index = log_of(self._path)
+        if self._mover is None or os.path.exists(log) or _is_other(index, self._identities[index]):
             return False
         try:
-            found = os.stat(self._path)
-        except OSError:
-            return True
-        return (found.st_dev, found.st_ino) != self._identity
+            self.writer.connection.execute("begin immediate")
+            try:
+                _, frames, moved = self._mover.execute("pragma wal_checkpoint(passive)").fetchone()
+            finally:
+                self.writer.connection.execute("rollback")
+        except sqlite3.Error:
+            return False
+        return bool(frames == moved)
 
     def stop(self) -> None:
         """End the thread. It may need the combining lock to end, so the caller must not hold that."""
@@ -183,8 +201,18 @@ class Session:
             connection.execute("rollback")
 
 
-def _identity(path: str | None) -> tuple[int, int]:
-    if path is None:
-        return (0, 0)
-    found = os.stat(path)
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        message = f"{path} was deleted while this program used it ({error.strerror}); start the program again"
+        raise StorageUnavailable(message, backend="sqlite") from error
     return (found.st_dev, found.st_ino)
+
+
+def _is_other(path: str, identity: tuple[int, int]) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return True
+    return (found.st_dev, found.st_ino) != identity

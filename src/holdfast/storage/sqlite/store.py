@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from msgspec import structs
 
 from ...clock import SYSTEM_CLOCK, Clock
-from ...errors import StorageBusy, StorageUnavailable
+from ...errors import StorageBusy, StorageError, StorageUnavailable
 from .. import migrate
 from ..blobs import Blobs, TableBlobs
 from ..foreign import Host, arun_within, run_within
@@ -79,6 +79,7 @@ class SqliteStore:
         self._topics: set[str] = set()
         self._changes = 0
         self._had_file = False
+        self._lost_log: str | None = None
         self._inspected = False
         self._try_again_at = 0.0
         self._while_away = ExitStack()
@@ -143,14 +144,22 @@ class SqliteStore:
     @timed
     def read(self, op: Op[T]) -> T:
         if readers := self._session().readers:
-            return readers.read(op)
+            try:
+                return readers.read(op)
+            except StorageError as error:
+                self._check_log(error)
+                raise
         answer: T = self._run(Work(op, reads=True))
         return answer
 
     @atimed
     async def aread(self, op: Op[T]) -> T:
         if readers := (self._current or await self._aopen()).readers:
-            return await readers.aread(op)
+            try:
+                return await readers.aread(op)
+            except StorageError as error:
+                self._check_log(error)
+                raise
         answer: T = await self._arun(Work(op, reads=True))
         return answer
 
@@ -363,6 +372,8 @@ class SqliteStore:
     def _require_file(self) -> None:
         """Refuse a missing file: an empty store in its place would hide the loss, and take its log with it."""
         self._refuse_if_inherited()
+        if self._lost_log is not None:
+            raise StorageUnavailable(self._lost_log, backend="sqlite")
         path = self._settings.location.path
         if self._had_file and path is not None and not os.path.exists(path):
             raise StorageUnavailable(
@@ -379,16 +390,34 @@ class SqliteStore:
         reads = batch[0].work.reads and all(waiter.work.reads for waiter in batch)
         if session.mismatch is not None and not reads:
             raise own_copy(session.mismatch)
-        # 1 µs, once per commit.
-        if session.is_of_another_file:
+        # 2 µs, once per commit.
+        if (lost := session.lost_file) is not None:
+            raise self._abandon(session, lost)
+        session.writer.commit(batch)
+
+    def _abandon(self, session: Session, lost: str) -> StorageUnavailable:
+        """Use a session never again. The caller keeps writers out."""
+        path = self._settings.location.path
+        message = f"{lost} was deleted or replaced while it was open; nothing was written;"
+        if lost == path:
             self._current = None
             session.park()
-            raise StorageUnavailable(
-                f"{self._settings.location.path} was deleted or replaced while it was open; nothing was written;"
-                " put it back if it is gone: the file that is there by then is opened next time",
-                backend="sqlite",
-            )
-        session.writer.commit(batch)
+            advice = " put it back if it is gone: the file that is there by then is opened next time"
+            return StorageUnavailable(message + advice, backend="sqlite")
+        is_saved = session.save_log()
+        held = "all that was stored before is in the file" if is_saved else "what was stored last may be lost"
+        self._lost_log = f"{message} stop all programs that use {path} and start them again; {held}"
+        self._current = None
+        session.park()
+        return StorageUnavailable(self._lost_log, backend="sqlite")
+
+    def _check_log(self, error: Exception) -> None:
+        """After a read that failed: raise what explains it, if the log was deleted."""
+        session, path = self._current, self._settings.location.path
+        if session is not None and session.lost_file not in (None, path):
+            with self._combiner.exclusive():
+                if self._current is session and (lost := session.lost_file) is not None:
+                    raise self._abandon(session, lost) from error
 
     def _committed(self, topics: set[str], changes: int) -> None:
         self._topics |= topics

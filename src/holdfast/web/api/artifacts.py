@@ -32,6 +32,7 @@ async def get_artifact(call: Call, job_id: Name, name: Name) -> Artifact:
 @group.get(
     "/jobs/{job_id}/artifacts/{name}/content",
     needs="payload",
+    shows_payload=True,
     media="*/*",
     also=(206,),
     request_headers=("Range", "If-Range", "If-None-Match"),

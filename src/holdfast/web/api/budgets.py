@@ -145,7 +145,7 @@ async def delete_budget(call: Call, name: Name, query: TenantAndReason) -> Chang
 @group.post("/budgets/{name}/spend", needs="operate")
 async def spend_budget(call: Call, name: Name, query: TenantQuery, body: Spend) -> Spent:
     """Record spending, whatever the limits; returns the limits it crossed."""
-    return await _budgets(call, query.tenant).aspend(name, _exact(body.amounts), key=body.key)
+    return await _budgets(call, query.tenant)._aspend_by(call.actor, name, _exact(body.amounts), body.key)
 
 
 def _budgets(call: Call, tenant: str | None) -> Budgets:

@@ -151,6 +151,8 @@ def _check_confined(identity: Identity, request: JobRequest[Any]) -> None:
 
 
 def _options(call: Call, given: JobOptions) -> CallOptions:
+    if given.webhook is not None and not call.may("payload"):
+        raise Refused(403, "forbidden", "Missing scope: payload; the job's webhook would receive its result")
     said = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
     # A tenant has its own rates and breakers: its jobs must not hold up those of others.
     said["limits_tenant"] = call.identity.tenant

@@ -106,7 +106,7 @@ async def get_flow_graph(call: Call, flow_id: Name) -> FlowShape:
     return (await call.client.flows.agraph(flow_id)).shown
 
 
-@group.get("/flows/{flow_id}/result", needs="payload", also=(202,))
+@group.get("/flows/{flow_id}/result", needs="payload", also=(202,), shows_payload=True)
 async def get_flow_result(call: Call, flow_id: Name, query: FlowWait) -> Answered[FlowResult]:
     """Get the result of a flow: that of its last member, or those of several by name.
 

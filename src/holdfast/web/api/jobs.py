@@ -134,7 +134,7 @@ async def count_jobs(call: Call) -> Page[Count]:
     return whole(await call.client.jobs.acounts())
 
 
-@group.get("/jobs/{job_id}", needs="read")
+@group.get("/jobs/{job_id}", needs="read", shows_payload=True)
 async def get_job(call: Call, job_id: Name) -> JobWithArtifacts:
     """Get a job with all its details."""
     jobs, payload = call.client.jobs, call.may("payload")
@@ -147,7 +147,7 @@ async def get_job(call: Call, job_id: Name) -> JobWithArtifacts:
     return with_artifacts(of_job(job, attempts, demands, payload=payload), artifacts, payload=payload)
 
 
-@group.get("/jobs/{job_id}/result", needs="read", also=(202,))
+@group.get("/jobs/{job_id}/result", needs="read", also=(202,), shows_payload=True)
 async def get_result(call: Call, job_id: Name, query: Waiting) -> Answered[Outcome]:
     """Get a job's result.
 
@@ -156,7 +156,7 @@ async def get_result(call: Call, job_id: Name, query: Waiting) -> Answered[Outco
     return await outcome_of(call, job_id, query.wait)
 
 
-@group.get("/jobs/{job_id}/attempts", needs="read")
+@group.get("/jobs/{job_id}/attempts", needs="read", shows_payload=True)
 async def list_attempts(call: Call, job_id: Name) -> Page[Attempt]:
     """List a job's unsuccessful attempts, oldest first; at most 32."""
     await call.client.jobs.aget(job_id, whole=False)
@@ -164,7 +164,7 @@ async def list_attempts(call: Call, job_id: Name) -> Page[Attempt]:
     return whole([of_attempt(one, payload=may) for one in await call.client.jobs.aattempts(job_id)])
 
 
-@group.get("/jobs/{job_id}/steps", needs="read")
+@group.get("/jobs/{job_id}/steps", needs="read", shows_payload=True)
 async def list_steps(call: Call, job_id: Name) -> Page[StepInfo]:
     """List a durable job's recorded steps, in order."""
     found = await call.client.jobs.asteps(job_id)

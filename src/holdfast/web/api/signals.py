@@ -18,7 +18,7 @@ from .types import Listing, Name, Reason
 
 group = Group("Signals", "Signals to waiting jobs, and the waitpoints that receive them.")
 
-# A token cannot be guessed; the limit keeps guesses from costing the store a write each.
+# A token cannot be guessed; the limit keeps guesses from costing the store a lookup each.
 _MISSES: Final = Throttle(burst=20, per_second=0.5)
 
 
@@ -73,16 +73,15 @@ async def send_by_token(call: Call, body: TokenSignal) -> Sent:
     No other authentication is needed; the body may have 256 KiB. An invalid, expired or used token and one of another
     tenant give the same response.
     """
+    caller = caller_of(call.request)
+    if wait := _MISSES.ask(caller):
+        raise Refused(
+            429, "rate_limited", "too many invalid tokens; try again in a moment", {"retry-after": str(int(wait) + 1)}
+        )
     try:
         return await call.client.signals.asend(body.token, payload=body.payload, key=body.key)
     except InvalidToken:
-        if wait := _MISSES.take(caller_of(call.request)):
-            raise Refused(
-                429,
-                "rate_limited",
-                "too many invalid tokens; try again in a moment",
-                {"retry-after": str(int(wait) + 1)},
-            ) from None
+        _MISSES.take(caller)
         # The same for every text, without the advice for callers in code.
         raise InvalidToken from None
 

@@ -41,6 +41,7 @@ class Frames(msgspec.Struct, frozen=True, kw_only=True):
 @group.get(
     "/jobs/{job_id}/stream",
     needs="payload",
+    shows_payload=True,
     streams=True,
     request_headers=("Last-Event-ID",),
     besides=((204, "The stream has ended; nothing follows"),),
@@ -72,7 +73,7 @@ async def get_progress(call: Call, job_id: Name) -> Progress:
     return await call.client.streams.aprogress(job_id)
 
 
-@group.get("/jobs/{job_id}/summary", needs="payload")
+@group.get("/jobs/{job_id}/summary", needs="payload", shows_payload=True)
 async def get_summary(call: Call, job_id: Name) -> Summary:
     """Get a job's summary document."""
     return await call.client.streams.asummary(job_id)

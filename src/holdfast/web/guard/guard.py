@@ -14,7 +14,7 @@ from ..wire.failures import Refused, error_response, refusal_of
 from ..wire.seats import SEATS, Seats
 from .cors import allowed_origin, is_preflight, preflight, shared_with
 from .headers import protect
-from .hosts import check_host
+from .hosts import check_host, check_size
 from .identify import Authenticator
 from .origins import check_origin
 from .throttle import Throttle
@@ -48,6 +48,7 @@ class Guard:
         origin = allowed_origin(scope, connection.headers, self._settings.origins)
         send = send if origin is None else shared_with(origin, send)
         try:
+            check_size(scope)
             check_host(connection.headers.get("host", ""), self._settings.hosts)
             if origin is not None and is_preflight(scope, connection.headers):
                 await preflight()(scope, receive, send)
@@ -81,7 +82,7 @@ class Guard:
             await error_response(refusal_of(error))(scope, receive, send)
 
     def _check_rate(self, identity: Identity | None) -> None:
-        if self._rates is None or identity is None:
+        if self._rates is None or identity is None or identity.via == "local":
             return
         if wait := self._rates.take(identity.name):
             raise Refused(429, "rate_limited", "too many requests", {"retry-after": str(int(wait) + 1)})

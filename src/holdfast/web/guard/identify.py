@@ -14,6 +14,7 @@ from ...model.access import LOCAL, Identity
 from ..settings import WebSettings
 from ..wire.failures import Refused
 from .cookies import session_of
+from .proxies import sign_of_proxy
 from .throttle import Throttle, caller_of
 
 # A valid token or session is cached for this long; a revoked one is rejected after that at the latest.
@@ -46,11 +47,23 @@ class Authenticator:
         session = session_of(connection, secure=self._settings.secure)
         if session is not None and (found := await self._by_session(session)) is not None:
             return found
-        return LOCAL if self._settings.auth == "off" else None
+        return self._local_user(connection) if self._settings.auth == "off" else None
 
     def forget_session(self, secret: str) -> None:
         """Drop an ended session from the cache."""
         self._known.pop(_key(_SESSION, secret), None)
+
+    @staticmethod
+    def _local_user(connection: HTTPConnection) -> Identity:
+        """Return the local administrator; Refused if a proxy sent the request, whose client may be anywhere."""
+        if sign := sign_of_proxy(connection):
+            raise Refused(
+                403,
+                "proxied",
+                f"this request came through a proxy ({sign}), and without auth only this machine may call; start the"
+                " site with --behind-proxy, or auth='required' in your program, and send a token",
+            )
+        return LOCAL
 
     async def _by_token(self, connection: HTTPConnection, authorization: str) -> Identity:
         secret = authorization[len(_BEARER) :].strip() if authorization.lower().startswith(_BEARER) else ""

@@ -37,16 +37,26 @@ class Throttle:
 
     def take(self, key: str) -> float:
         """Return 0 if the request may continue, else the seconds to wait."""
-        now = SYSTEM_CLOCK.monotonic()
-        left, since = self._left.pop(key, (self._burst, now))
-        left = min(self._burst, left + (now - since) * self._per_second)
-        allowed = left >= 1
-        self._left[key] = (left - 1 if allowed else left, now)
+        left, now = self._now_left(key)
+        self._left.pop(key, None)
+        self._left[key] = (left - 1 if left >= 1 else left, now)
         if len(self._left) > _MOST:
             self._left.popitem(last=False)
-        return 0.0 if allowed else (1 - left) / self._per_second
+        return self._wait(left)
+
+    def ask(self, key: str) -> float:
+        """Return what `take` would, and take nothing."""
+        return self._wait(self._now_left(key)[0])
 
     def give_back(self, key: str) -> None:
         """Return a token to the bucket, after a valid attempt."""
         left, since = self._left.get(key, (self._burst, SYSTEM_CLOCK.monotonic()))
         self._left[key] = (min(self._burst, left + 1), since)
+
+    def _now_left(self, key: str) -> tuple[float, float]:
+        now = SYSTEM_CLOCK.monotonic()
+        left, since = self._left.get(key, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._per_second), now
+
+    def _wait(self, left: float) -> float:
+        return 0.0 if left >= 1 else (1 - left) / self._per_second

@@ -44,7 +44,7 @@ class JobQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     after: str = ""
 
 
-@group.get("/jobs/{job_id}", needs="read")
+@group.get("/jobs/{job_id}", needs="read", shows_payload=True)
 async def show(call: Call, job_id: str, query: JobQuery) -> Page:
     """Show a job."""
     return Page("job.html", await shows(call, job_id, query))

@@ -27,4 +27,3 @@ keepTimes();
 settleToasts();
 mount(document);
 followPage(mount);
-document.addEventListener("htmx:load", (event) => mount(event.detail.elt));

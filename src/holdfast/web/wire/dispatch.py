@@ -17,6 +17,7 @@ from ...errors import AccessDenied, BadHandle
 from ...model.access import NOBODY, Identity
 from ...tasks.tenants import creating_as
 from ..settings import WebSettings
+from .access_log import AccessLog
 from .call import Call
 from .confine import check_operation
 from .failures import Refused, error_response, refusal_of
@@ -66,11 +67,13 @@ class Dispatcher:
         operations: Iterable[Operation],
         renderers: Mapping[Kind, Renderer],
         other: Renderer,
+        log: AccessLog,
     ) -> None:
         self._app = app
         self._settings = settings
         self._router = Router(operations)
         self._renderers = renderers
+        self._log = log
         self._other = other
         """The application to use where no operation matches."""
 
@@ -95,6 +98,7 @@ class Dispatcher:
             try:
                 await check_operation(call, operation, given)
                 result = await operation.handler(call, **given)
+                await self._note_read(operation, request, call.identity, given)
             except (AccessDenied, BadHandle):
                 await self._note(operation, request, call.identity)
                 raise
@@ -131,11 +135,22 @@ class Dispatcher:
             raise Refused(403, "forbidden", f"Missing scope: {operation.needs}")
         return identity
 
+    async def _note_read(
+        self, operation: Operation, request: Request, identity: Identity, given: Mapping[str, Any]
+    ) -> None:
+        """Audit that a payload was shown; not on this machine, whose user can read the store itself."""
+        if operation.shows_payload and identity.may("payload") and identity.via != "local":
+            kind = "flow" if "flow_id" in given else "job"
+            await self._log.note_read(identity.actor, kind, given[f"{kind}_id"], _said(operation, request))
+
     async def _note(self, operation: Operation, request: Request, identity: Identity) -> None:
-        """Audit an attempt to act without permission; reads are not audited."""
+        """Audit an attempt to act without permission; refused reads are not audited."""
         if operation.method not in SAFE:
-            target = f"{operation.method} {path_below(request.scope)}"[:_MOST_NOTED]
-            await self._app.tokens.anote(identity.actor, "access.refused", target)
+            await self._log.note_refusal(identity.actor, _said(operation, request))
+
+
+def _said(operation: Operation, request: Request) -> str:
+    return f"{operation.method} {path_below(request.scope)}"[:_MOST_NOTED]
 
 
 def path_below(scope: Scope) -> str:

@@ -65,6 +65,8 @@ class Operation:
     """Request headers it uses."""
     confines: bool = False
     """True if it checks the permissions of callers restricted to queues or tasks itself."""
+    shows_payload: bool = False
+    """True if it shows arguments, results or output of a job or flow to callers with that scope, which is audited."""
     streams: bool = False
     """True if it can respond with server-sent events."""
     besides: tuple[tuple[int, str], ...] = ()

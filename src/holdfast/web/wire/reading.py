@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
@@ -21,6 +22,8 @@ _JSON: Final = "application/json"
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_FIELDS: Final = 1_000
 _LONGEST_LENGTH: Final = 20
+_LARGE: Final = 64 * 1024
+"""Bytes of a body that is checked off the event loop."""
 
 
 async def read_arguments(operation: Operation, request: Request, values: list[str], limit: int, seconds: float) -> Any:
@@ -58,12 +61,36 @@ async def _body(type_: Any, request: Request, limit: int, seconds: float) -> Any
     if not data.strip():
         raise Refused(400, "invalid", "the body is empty; send a JSON object, {} at least")
     try:
-        return _decoder(type_).decode(data)
+        given = _decoder(type_).decode(data)
+        await _refuse_duplicates(data)
+        return given
     except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
         if "got `float`" in str(wrong):
-            return _with_whole_numbers(type_, data)
+            whole = _with_whole_numbers(type_, data)
+            await _refuse_duplicates(data)
+            return whole
         known = "" if " - at " in str(wrong) else _known(type_, str(wrong))
         raise Refused(400, "invalid", f"the body: {wrong}{known}{allowed_values(type_, str(wrong))}") from wrong
+
+
+async def _refuse_duplicates(data: bytes) -> None:
+    """Refuse an object with the same key twice: another reader of the same bytes may take the other value."""
+    if len(data) > _LARGE:
+        await asyncio.to_thread(_walk, data)
+    else:
+        _walk(data)
+
+
+def _walk(data: bytes) -> None:
+    # Numbers are not needed, and one of many digits could take long.
+    json.loads(data, object_pairs_hook=_distinct, parse_int=len, parse_float=len, parse_constant=len)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> None:
+    if len({key for key, _ in pairs}) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise Refused(400, "invalid", f"the body: an object has the key {twice[:64]!r} twice; give it once")
 
 
 def _with_whole_numbers(type_: Any, data: bytes) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
+from textwrap import indent
 from typing import Final
 
 import msgspec
@@ -25,6 +26,7 @@ from ...model.outcomes import (
     Throttled,
 )
 from ...rules.redaction import hiding
+from ...values.printable import printable
 from .runs import Run
 
 logger: Final = logging.getLogger("holdfast.jobs")
@@ -95,8 +97,9 @@ def _brief(error: str) -> str:
     try:
         known = msgspec.json.decode(error, type=dict[str, str])
     except msgspec.DecodeError:
-        return error[:_LONGEST]
-    return f"{known.get('type', '')}: {known.get('message', '')}"[:_LONGEST]
+        return printable(error[:_LONGEST])
+    # On one line: what a caller can put into an error must not look like another line of the log.
+    return printable(f"{known.get('type', '')}: {known.get('message', '')}"[:_LONGEST])
 
 
 def _count(run: Run) -> str:
@@ -107,4 +110,4 @@ def _count(run: Run) -> str:
 
 def _frames(run: Run) -> str:
     """Return the traceback from the child process."""
-    return f"\n{run.error}" if run.error and isinstance(run.error, str) else ""
+    return indent(f"\n{run.error}", "  ") if run.error and isinstance(run.error, str) else ""

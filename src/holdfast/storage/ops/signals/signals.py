@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -37,26 +38,51 @@ async def send(tx: Tx, job_id: str, signal: Signal) -> Sent:
     return await _accept(tx, job_id, state, signal, waitpoint, schema, closes=bool(once))
 
 
+async def is_refused(tx: Tx, token: str, signal: Signal) -> bool:
+    """Return whether `send_by_token` would refuse this, without a write. Every token takes the same statements."""
+    parsed, secret, place, earlier = await _look_up(tx, token, signal)
+    if not is_signed(parsed, secret) & _is_meant(parsed, place, signal):
+        return True
+    assert place is not None
+    return not (place.is_open if earlier is None else _is_repeated(place, signal, earlier))
+
+
+async def note_refusals(tx: Tx, counts: Mapping[str, int]) -> None:
+    """Add refused tokens to the count of the store, and to those of the waitpoints that they named."""
+    await tx.one(sql.count_refusals, n=sum(counts.values()))
+    for jti, count in counts.items():
+        await tx.one(sql.note_refusals, id=jti, n=count)
+
+
 async def send_by_token(tx: Tx, token: str, signal: Signal) -> Sent | None:
     """Accept a signal for the waitpoint of a token; None for every invalid token.
 
     Nothing is read, not even a state, before the token has been verified, and every refusal takes the same
     statements, writes included. An empty name takes the one that the token was made for.
     """
+    parsed, secret, place, earlier = await _look_up(tx, token, signal)
+    if is_signed(parsed, secret) & _is_meant(parsed, place, signal):
+        assert place is not None
+        named = Signal(name=place.name, payload=signal.payload, source=signal.source, key=signal.key)
+        if earlier is not None and _is_repeated(place, signal, earlier):
+            return Sent(place.job_id, earlier[0], "stored", again=True, waits_for=())
+        if earlier is None and place.is_open and (sent := await _accept_at(tx, place, named)):
+            return sent
+    await note_refusals(tx, {parsed.claims.jti: 1})
+    return None
+
+
+async def _look_up(tx: Tx, token: str, signal: Signal) -> tuple[Parsed, bytes | None, Waitpoint | None, Row | None]:
+    """Return the token, its key, its waitpoint and an earlier signal with the same key: nothing is trusted yet."""
     parsed = parse(token)
     secret = await verifying_secret(tx, parsed.kid)
     place = await get_waitpoint(tx, parsed.claims.jti)
     earlier = await tx.one(sql.signal_by_key, job_id=parsed.claims.job, idem_key=signal.key or "")
-    if is_signed(parsed, secret) & _is_meant(parsed, place, signal):
-        assert place is not None
-        named = Signal(name=place.name, payload=signal.payload, source=signal.source, key=signal.key)
-        if earlier is not None and _is_same(named, earlier) and earlier[2] == place.id:
-            return Sent(place.job_id, earlier[0], "stored", again=True, waits_for=())
-        if earlier is None and place.is_open and (sent := await _accept_at(tx, place, named)):
-            return sent
-    await tx.one(sql.count_refusal)
-    await tx.one(sql.note_refusal, id=parsed.claims.jti)
-    return None
+    return parsed, secret, place, earlier
+
+
+def _is_repeated(place: Waitpoint, signal: Signal, earlier: Row) -> bool:
+    return bool(earlier[2] == place.id) and _is_same(replace(signal, name=place.name), earlier)
 
 
 async def answer(tx: Tx, waitpoint: str, signal: Signal, *, actor: str, reason: str) -> Sent | None:

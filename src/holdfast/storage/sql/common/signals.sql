@@ -117,13 +117,13 @@ update holdfast_waitpoint set closed_at = :now where id = :id and closed_at is n
 -- name: describe_waitpoint
 update holdfast_waitpoint set schema = :schema where id = :id and job_id = :job_id and schema is null;
 
--- name: note_refusal
-update holdfast_waitpoint set refusals = refusals + 1, refused_at = :now where id = :id;
+-- name: note_refusals
+update holdfast_waitpoint set refusals = refusals + :n, refused_at = :now where id = :id;
 
--- name: count_refusal
+-- name: count_refusals
 -- Writes whether or not the token named a waitpoint: the time of a commit must not reveal it.
-insert into holdfast_meta (key, value) values ('tokens_refused', '1')
-    on conflict (key) do update set value = cast(cast(holdfast_meta.value as bigint) + 1 as text);
+insert into holdfast_meta (key, value) values ('tokens_refused', cast(cast(:n as bigint) as text))
+    on conflict (key) do update set value = cast(cast(holdfast_meta.value as bigint) + :n as text);
 
 -- name: refusals
 select value from holdfast_meta where key = 'tokens_refused';
