@@ -16,17 +16,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 if TYPE_CHECKING:
     import holdfast
+    from holdfast.tasks import JobRequest
 
 IMAGES: Final = Path(__file__).parent.parent / "docs" / "images"
 CHROMIUM: Final = ("chromium", "google-chrome")
-LIVED: Final = 20.0
+LIVED: Final = 40.0
 WIDTH: Final = 1280
 THEMES: Final = ("light", "dark")
 DOCS: Final = (
@@ -34,8 +35,8 @@ DOCS: Final = (
     ("flow", "{flow}"),
     ("timeline", "{approval}?tab=steps"),
     ("errors", "/errors"),
-    ("limits", "/limits"),
     ("approvals", "/approvals"),
+    ("limits", "/limits"),
 )
 
 
@@ -48,7 +49,7 @@ def main() -> None:
         if given.docs:
             for name, path in DOCS:
                 for theme in THEMES:
-                    keep_busy()
+                    keep_busy(crowd=name == "limits")
                     to = IMAGES / f"{name}-{theme}.png"
                     take(browser, address + path.format(**things(app)), theme, to, full=False)
                     shrink(to)
@@ -74,13 +75,25 @@ def studio() -> Iterator[tuple[holdfast.App, str]]:
             yield app, address
 
 
-def keep_busy() -> None:
-    """Give the studio more work than it does at once: a flow, and jobs that wait for their limits."""
+def keep_busy(*, crowd: bool) -> None:
+    """Give the studio a flow and more jobs than its limits let run at once; or a crowd of them."""
     from examples.studio import tasks
 
     tasks.start_flow("regions")
     tasks.app.enqueue_many([tasks.thumbnail.job(f"IMG_{n}.jpg") for n in range(40)])
     tasks.app.enqueue_many([tasks.charge.options(tags=["invoice"]).job(n, 4_200) for n in range(12)])
+    if crowd:
+        tasks.app.breakers.trip("partner")
+        tasks.app.enqueue_many([tasks.thumbnail.job(f"IMG_{n}.jpg") for n in range(200)])
+        tasks.app.enqueue_many(_of("acme", 60) + _of("globex", 20))
+
+
+def _of(tenant: str, n: int) -> list[JobRequest[Any]]:
+    """Jobs under the tenant's own limit."""
+    from examples.studio import tasks
+
+    one = tasks.welcome.options(tenant=tenant, concurrency_key=tenant, concurrency=2)
+    return [one.job(user) for user in range(n)]
 
 
 def serve(app: holdfast.App) -> str:

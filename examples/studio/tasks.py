@@ -75,8 +75,10 @@ async def sync(account: str) -> int:
 @app.task(name="report.write", queue="reports", affinity="small-model", timeout=600)
 async def report(ctx: Context, topic: str) -> dict[str, object]:
     """Steps that are not repeated, a stream to follow, a budget, and a person who approves."""
-    facts = await ctx.step("gather", _gather, topic)
+    found = await ctx.gather(*(ctx.step(source, _read, source, topic) for source in ("accounts", "tickets", "surveys")))
+    facts = sum(found)
     text = await ctx.step("draft", _draft, topic, facts)
+    await ctx.step("check figures", _check, text)
     await ctx.spend("research", tokens=900 + 40 * facts)
     await ctx.artifact("draft.md", f"# {topic}\n\n{text}\n".encode(), "text/markdown")
     link = await ctx.waitpoint("approval", expires=86_400, type=bool)
@@ -85,14 +87,19 @@ async def report(ctx: Context, topic: str) -> dict[str, object]:
     return {"topic": topic, "channel": where, "words": len(text.split())}
 
 
-async def _gather(topic: str) -> int:
-    await pace.work(0.3, 1.5)
-    return chance.randrange(4, 19)
+async def _read(source: str, topic: str) -> int:
+    await pace.work(1, 6)
+    return chance.randrange(2, 7)
+
+
+async def _check(text: str) -> str:
+    await pace.work(1, 3)
+    return f"{len(text.split())} words, no figure without a source"
 
 
 async def _draft(ctx: Context, topic: str, facts: int) -> str:
     words: list[str] = []
-    for word in _TEXT.split(" ") * (1 if pace.past else 3):
+    for word in _TEXT.split(" ") * (1 if pace.past else 2):
         await ctx.emit(word + " ")
         words.append(word)
         if pace.past is None:

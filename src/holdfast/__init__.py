@@ -1,6 +1,6 @@
 """Holdfast: a durable job queue and execution engine, on a SQLite file or on Postgres.
 
-The names of every day are here. The others are in their modules, such as `holdfast.errors`, `holdfast.flows` and
+Everyday names are here. All others are in their modules, such as `holdfast.errors`, `holdfast.flows` and
 `holdfast.model`.
 """
 

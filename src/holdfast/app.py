@@ -82,13 +82,14 @@ redact_logs()
 class App(Registry):
     """Tasks, and the store where their jobs live.
 
-    `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Further settings are those of `holdfast.config`;
-    HOLDFAST_* variables win over what is written here. `clock` and `random`, which gives numbers from 0 up to 1 for
-    jitter, are for tests. `tenant` names the tenant of jobs that
-    are enqueued without one, such as that of the current request; `tenants` are those there are, or a function that
-    knows whether there is one: any other is refused. `routes` gives the queue of tasks that name none, by their name
-    or a prefix of it: {"mail.*": "mail"}. `lifespan` is a generator function that takes the app and yields once: each
-    worker process enters it before its first job and leaves it after its last.
+    `store` is a path, "sqlite:///…", ":memory:" or "postgresql://…". Other keywords are settings; `HOLDFAST_*`
+    variables override them. `clock` and `random`, a function that returns numbers from 0 up to 1 for jitter, are for
+    tests.
+    `tenant` is a function that returns the tenant of jobs enqueued without one, such as that of the current request.
+    `tenants` lists the known tenants, or is a function that says whether a tenant exists; others are refused. `routes`
+    sets the queue of tasks that don't name one, by the task's name or a prefix of it: {"mail.*": "mail"}. `lifespan` is
+    a generator function that takes the app and yields once: each worker process enters it before its first job and
+    leaves it after its last.
     """
 
     child_setup: str | None = None
@@ -202,9 +203,9 @@ class App(Registry):
         within: str | None = None,
         **limits: Amount | None,
     ) -> str:
-        """Declare a budget for the whole cluster: `app.budget("team", tokens=1_000_000, every="1d")`; its name.
+        """Declare a cluster-wide budget, and return its name: `app.budget("team", tokens=1_000_000, every="1d")`.
 
-        `soft` limits only warn, `every` says when it resets, `within` names the budget that it is a part of.
+        `soft` limits only warn, `every` says when it resets, and `within` names its parent budget.
         Workers store it when they start. An operator's later settings are not overwritten.
         """
         said = (limits, soft, every, zone, within)
@@ -263,7 +264,7 @@ class App(Registry):
         return decorate
 
     def declare_destination(self, name: str, *, cap: int | None = 10_000, **options: Any) -> None:
-        """Declare a destination whose function is in another program: this one puts events and delivers none."""
+        """Declare a destination whose function is in another program; this program only puts events."""
         self._keep(Destination(self, check_queue(name), None, DestinationOptions(cap=cap, **options)))
 
     @property
@@ -318,7 +319,7 @@ class App(Registry):
         on_success: JobRequest[Any] | None = None,
         on_failure: JobRequest[Any] | None = None,
     ) -> Flow:
-        """Make a flow of dependent jobs: `with app.flow("nightly") as flow: …` stores it whole at its end.
+        """Make a flow of dependent jobs: `with app.flow("nightly") as flow: …` stores it when the block ends.
 
         `connection` is your own open transaction to store it in. `on_success` and `on_failure` are jobs to enqueue when
         the flow ends.

@@ -212,7 +212,7 @@ class InvalidInput(HoldfastError):
 
 
 class NotFound(HoldfastError):
-    """Nothing of that kind has that id."""
+    """There is no object of that kind with that id."""
 
     code = "not_found"
 
@@ -390,7 +390,7 @@ class JobNotSucceeded(HoldfastError):
 
 
 class JobFailed(JobNotSucceeded):
-    """The job failed for good."""
+    """The job failed and will not be retried."""
 
     code = "job_failed"
 

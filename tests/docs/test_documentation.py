@@ -23,7 +23,7 @@ from holdfast import config, errors
 from holdfast.cli.main import cli
 from tests.docs.pages import DJANGO, README, ROOT, TUTORIALS, Block, blocks, name_of, pages
 from tests.docs.walk import walk
-from tools import draw_lifecycle
+from tools import write_lifecycle
 
 pytestmark = pytest.mark.timeout(300)
 every_page = pytest.mark.parametrize("page", pages(), ids=name_of)
@@ -155,9 +155,9 @@ def test_a_comparison_says_what_the_kill_test_has_measured(page: Path) -> None:
     assert re.findall(r"^\| huey-\S+ \|.*loses (\d) of \1 in flight", measured, re.MULTILINE)
 
 
-def test_the_drawing_of_the_states_is_fresh() -> None:
-    page = draw_lifecycle.PAGE.read_text("utf-8")
-    assert draw_lifecycle.redrawn(page) == page, "run: python tools/draw_lifecycle.py"
+def test_the_table_of_the_moves_is_fresh() -> None:
+    page = write_lifecycle.PAGE.read_text("utf-8")
+    assert write_lifecycle.rewritten(page) == page, "run: python tools/write_lifecycle.py"
 
 
 # -- how

@@ -13,23 +13,44 @@ from .pages import Entry, Section
 
 # Modules that programs import, with what they are for.
 MODULES: Final = {
-    "holdfast": "Everyday names",
-    "holdfast.errors": "Errors",
-    "holdfast.flows": "Flows",
-    "holdfast.model": "Data",
-    "holdfast.tasks": "Tasks and contexts",
-    "holdfast.outcomes": "Outcomes",
-    "holdfast.clock": "Clocks",
-    "holdfast.ready": "Ready-made tasks",
-    "holdfast.webhooks": "Received webhooks",
-    "holdfast.testing": "Testing",
-    "holdfast.web": "Dashboard and HTTP API",
+    "holdfast": "everyday names",
+    "holdfast.errors": "errors",
+    "holdfast.flows": "flows",
+    "holdfast.model": "data",
+    "holdfast.tasks": "tasks and contexts",
+    "holdfast.outcomes": "outcomes",
+    "holdfast.clock": "clocks",
+    "holdfast.ready": "ready-made tasks",
+    "holdfast.webhooks": "received webhooks",
+    "holdfast.testing": "testing",
+    "holdfast.web": "dashboard and HTTP API",
+    "holdfast.contrib.fastapi": "FastAPI",
+    "holdfast.contrib.starlette": "Starlette",
+    "holdfast.contrib.asgi": "other ASGI applications",
+    "holdfast.contrib.flask": "Flask",
+    "holdfast.contrib.litestar": "Litestar",
     "holdfast.contrib.prometheus": "Prometheus",
     "holdfast.contrib.otel": "OpenTelemetry",
 }
 
 # Bases whose own members say nothing about Holdfast.
-_FOREIGN: Final = "Exception,BaseException,Protocol,Generic,Enum,str,int,tuple,Struct"
+_FOREIGN: Final = (
+    "Exception,BaseException,OSError,ImportError,TypeError,RuntimeError,Protocol,Generic,Enum,str,int,tuple,Sequence,"
+    "Struct,InitPluginProtocol,CLIPlugin,CLIPluginProtocol"
+)
+# Names that Holdfast's own modules use, by class or module.
+_OWN_USE: Final = {
+    "App": "child_setup,declarations,declared_limits",
+    "Flow": "close_into",
+    "Flows": "create,extend",
+    "JobFilter": "place",
+    "Jobs": "decode_result,pickled_by",
+    "MissingExtra": "explains",
+    "Schedules": "declarations",
+    "Streams": "buffer,keep",
+    "Task": "address,arguments,injected,item,queues,read,redefines,run_in_child",
+    "holdfast.outcomes": "check_reason",
+}
 
 
 def section() -> Section:
@@ -44,11 +65,12 @@ def write_pages(to: Path) -> None:
     described: set[object] = set()
     for module, about in MODULES.items():
         names = "\n".join(_described(module, described))
-        text = _MODULE.format(module=module, about=f"{about[0].lower()}{about[1:]}", names=names)
+        text = _MODULE.format(module=module, about=about, names=names)
         (to / "api" / f"{module}.md").write_text(text, "utf-8")
     namespaces = _namespaces()
     for name, kind in namespaces.items():
-        text = _NAMESPACE.format(name=name, kind=f"{kind.__module__}.{kind.__qualname__}")
+        full_name = f"{kind.__module__}.{kind.__qualname__}"
+        text = _NAMESPACE.format(name=name, kind=full_name, without=_without(kind.__name__))
         (to / "api" / f"app.{name}.md").write_text(text, "utf-8")
     pages = "\n".join(f"app.{name}" for name in namespaces)
     (to / "api" / "namespaces.md").write_text(_NAMESPACES.format(pages=pages), "utf-8")
@@ -60,15 +82,20 @@ def _described(module: str, described: set[object]) -> Iterator[str]:
     defined = [name for name, value in vars(found).items() if getattr(value, "__module__", "") == module]
     for name in getattr(found, "__all__", defined):
         value = getattr(found, name)
-        if name.startswith("_"):
+        if name.startswith("_") or name in _OWN_USE.get(module, "").split(","):
             continue
         if value in described:
             yield f"* :py:class:`{value.__module__}.{value.__qualname__}`\n"
         elif isinstance(value, type):
             described.add(value)
-            yield f".. autoclass:: {name}\n   :members:\n   :inherited-members: {_FOREIGN}\n"
-        else:
-            yield f".. {'autofunction' if callable(value) else 'autodata'}:: {name}\n"
+            yield f".. autoclass:: {name}\n   :members:\n{_without(name)}   :inherited-members: {_FOREIGN}\n"
+        elif callable(value):
+            yield f".. autofunction:: {name}\n"
+
+
+def _without(kind: str) -> str:
+    """Return the option that leaves out what programs don't use."""
+    return f"   :exclude-members: {_OWN_USE[kind]}\n" if kind in _OWN_USE else ""
 
 
 def _namespaces() -> dict[str, type]:
@@ -96,7 +123,7 @@ _NAMESPACE: Final = """\
 ```{{eval-rst}}
 .. autoclass:: {kind}
    :members:
-   :inherited-members:
+{without}   :inherited-members:
    :class-doc-from: class
 ```
 """

@@ -132,7 +132,7 @@ class Jobs:
 
     @reads
     def explain(self, job_id: str) -> Op[Explanation]:
-        """Explain why a job is in its state, and what would move it."""
+        """Explain why a job is in its state, and what would change that."""
         op = Op(lambda tx: explaining.explain(tx, _id(job_id), self._scope.tenant))
         return self._scope.sees(job_id, op)
 
@@ -166,7 +166,7 @@ class Jobs:
     def act(
         self, /, action: str, job: Job[Any] | str, *, actor: str = "app", reason: str = "", **parameters: object
     ) -> Op[ActionResult]:
-        """Do an operator's action by its name, such as "hold": the methods below, with their parameters.
+        """Perform an operator action by its name, such as "hold": the methods below, with their parameters.
 
         Returns the result also where nothing was changed. The `actor`, here and below, is named in the audit.
         """
@@ -380,7 +380,7 @@ class Jobs:
         at: datetime | None = None,
         delay: Seconds | None = None,
     ) -> BulkReport:
-        """Do an operator's action on many jobs: its name and its parameters are those of the method for one.
+        """Perform an operator action on many jobs, with the name and the parameters of the method for one job.
 
         The jobs are chosen once, by `filter`, by `ids` or by `all=True`; then each 500 of them are one transaction,
         with a record in the audit. `dry_run` returns the expected results.

@@ -111,7 +111,7 @@ class Quotas:
 
     @writes
     def release(self, name: str, key: str) -> Op[bool]:
-        """End an admission, which is no longer active; False if it was not."""
+        """End an admission; False if it was not active."""
         tenant, holder, shares = self._scope.home, check_name("the key", key), self._shares
         return Op(lambda tx: quotas.release(tx, tenant, name, holder, shares=shares))
 

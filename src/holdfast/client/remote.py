@@ -251,7 +251,7 @@ class Leases:
 
     @composed
     async def settle(self, line: Line, handle: str, budget: str, amounts: Amounts) -> None:
-        """Charge what was used of the job's reservation, and release the rest. Once."""
+        """Charge what was used of the job's reservation, and release the rest. Can be called once."""
         lease, name = await self._lease(line, handle), check_name("the budget's name", budget)
         wish = Wish(admission_hold(name), name, check_amounts("a settlement", amounts, zero=True))
         entry = Step(key=key_of("settle", name, 1), kind="settle", name=name, value=json.dumps(wish.amounts))

@@ -92,7 +92,7 @@ class StoredSchedules:
 
     @reads
     def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[Tick]]:
-        """Return the newest ticks that made a job, each with that job's id."""
+        """Return the latest ticks that created a job, each with that job's id."""
 
         async def run(tx: Tx) -> builtins.list[Tick]:
             found = await schedules.ticks_of(tx, self._key(name), limit)
@@ -106,7 +106,7 @@ class StoredSchedules:
     def runs(
         self, keys: Sequence[tuple[str, str]], limit: int = 20
     ) -> Op[dict[ScheduleKey, builtins.list[ScheduledRun]]]:
-        """Return the newest ticks of each of these schedules that made a job, with the state of that job.
+        """Return the latest ticks of each of these schedules that created a job, with the state of that job.
 
         A key is a tenant and a name: `runs([one.key for one in app.schedules.list()])`.
         """
@@ -157,7 +157,7 @@ class StoredSchedules:
         actor: str = "app",
         reason: str = "",
     ) -> Op[Schedule]:
-        """Change a schedule; what is None stays. Redeployed code does not overwrite these changes.
+        """Change a schedule; arguments that are None change nothing. Redeployed code does not overwrite these changes.
 
         A change of the time applies from now on: past ticks are not repeated. An edit can also fix a broken schedule.
         """
@@ -190,14 +190,14 @@ class StoredSchedules:
 
     @writes
     def delete(self, name: str, *, actor: str = "app", reason: str = "") -> Op[None]:
-        """Delete a schedule; its jobs stay. One that code declares comes back with its worker: pause it instead."""
+        """Delete a schedule; its jobs are kept. If code declares it, the next worker recreates it: pause it instead."""
         return Op(lambda tx: schedules.delete_schedule(tx, self._key(name), Operator(actor, reason)))
 
     adelete = delete.awaiting
 
     @writes
     def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> Op[Ran]:
-        """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
+        """Create a job now, under the overlap policy. The schedule's regular ticks don't change."""
         return Op(lambda tx: firing.run_now(tx, self._key(name), Operator(actor, reason)))
 
     arun_now = run_now.awaiting
@@ -206,7 +206,7 @@ class StoredSchedules:
     def backfill(
         self, name: str, start: datetime, end: datetime, *, dry_run: bool = False, actor: str = "app", reason: str = ""
     ) -> Op[Backfill]:
-        """Make the jobs of past ticks that have none, from `start` up to but without `end`; at most 1,000 at once."""
+        """Create the missing jobs of past ticks, from `start` up to but excluding `end`; at most 1,000 at once."""
         by = Operator(actor, reason)
         first, last = check_instant("start", start), check_instant("end", end)
         return Op(lambda tx: firing.backfill(tx, self._key(name), first, last, by, dry_run=dry_run))
@@ -215,7 +215,7 @@ class StoredSchedules:
 
     @reads
     def next_runs(self, name: str, count: int = 5) -> Op[builtins.list[datetime]]:
-        """Return when it fires next, on its zone's clock; nothing while it is paused or broken."""
+        """Return the next times at which it fires, in its own zone; an empty list while it is paused or broken."""
         _count(count)
 
         async def look(tx: Tx) -> builtins.list[datetime]:

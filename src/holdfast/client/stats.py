@@ -55,7 +55,7 @@ _LOOKED_AT: Final = 2_000
 
 
 class Stats:
-    """Numbers of the queues, the workers and the store of one app."""
+    """Statistics of an app's queues, workers and store."""
 
     def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
@@ -262,7 +262,7 @@ class Errors(FailedRuns):
     def list(
         self, *, task: str | None = None, since: datetime | None = None, limit: int = 50
     ) -> Op[builtins.list[ErrorGroup]]:
-        """Return the kinds seen `since` then, the last seen first."""
+        """Return the error groups seen `since` an instant, most recent first."""
         n, start = _checked_limit(limit), _checked("since", since)
         return Op(lambda tx: errors.list_errors(tx, task=task, since=start, n=n), single=True)
 
@@ -287,7 +287,7 @@ class TenantErrors(FailedRuns):
     async def list(
         self, line: Line, *, task: str | None = None, since: datetime | None = None, limit: int = 50
     ) -> builtins.list[ErrorGroup]:
-        """Return the kinds among the newest 2,000 failed runs, the last seen first."""
+        """Return the error groups among the newest 2,000 failed runs, most recent first."""
         found = _kinds(await line.read(_failures(self._whose, task, _checked("since", since))))[: _checked_limit(limit)]
         return [_brief(group) for group in found]
 

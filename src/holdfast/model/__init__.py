@@ -1,4 +1,4 @@
-"""Frozen data that the layers pass to each other. The names that programs use are offered here."""
+"""Frozen data that the layers pass to each other. The classes that programs use can be imported from here."""
 
 from typing import TYPE_CHECKING
 

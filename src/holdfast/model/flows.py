@@ -19,7 +19,7 @@ Rest = Literal["cancel", "run"]
 
 
 class FlowState(StrEnum):
-    """Derived from the members, and from whether the flow was cancelled."""
+    """The state of a flow, derived from its members and from whether it was cancelled."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"

@@ -78,7 +78,7 @@ class Frame:
     correlation_id: str | None = None
     """The id that the job gave, if any, of something elsewhere, such as a request."""
     control: bool = False
-    """Not output but about frames: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
+    """Set on frames that Holdfast adds: `superseded` (data: step, first, last) or `trimmed` (data: lost)."""
 
     @property
     def encoded(self) -> EncodedFrame:

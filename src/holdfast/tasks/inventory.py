@@ -32,7 +32,7 @@ _SHOWN: Final = 3
 
 
 class Inventory:
-    """Names that a source has. Created by `app.inventory`; safe to use from any thread and any event loop."""
+    """The names that a source offers. Created by `app.inventory`; safe to use from any thread and any event loop."""
 
     def __init__(
         self,

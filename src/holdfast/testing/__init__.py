@@ -1,6 +1,6 @@
-"""Tools for the tests of programs that use Holdfast: a store per test, jobs run on demand, a manual clock.
+"""Tools for testing programs that use Holdfast: a store for each test, jobs run on demand, a manual clock.
 
-Light to import, because the pytest plugin beside it is loaded by every run of pytest where Holdfast is installed.
+It is cheap to import, because every pytest run in an environment with Holdfast loads the plugin next to it.
 """
 
 from __future__ import annotations

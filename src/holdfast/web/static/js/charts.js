@@ -67,7 +67,8 @@ function options(figure, plot, data) {
   const write = writer(data.unit, false);
   return {
     ...sizeOf(plot),
-    padding: [6, 4, 0, 0],
+    // Half of the last time fits on the right.
+    padding: [6, 18, 0, 0],
     legend: { show: false },
     cursor: { drag: { x: Boolean(data.window), y: false, setScale: false }, points: { size: 6 }, y: false },
     scales: { x: { range: (_, first, last) => around(data, first, last) }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] } },
