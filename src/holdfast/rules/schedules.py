@@ -131,7 +131,7 @@ def job_of(schedule: ScheduleRecord, tick: int, now: int, job_id: str) -> JobSpe
         raise InvalidInput(f"schedule {schedule.name!r} can make no job ({wrong}); edit or recreate it") from wrong
 
 
-def origin_of(schedule: Schedule) -> str:
+def origin_of(schedule: ScheduleRecord) -> str:
     """Return the schedule of a job as its trace carries it to the runs: for monitors of schedules."""
     when = {"cron": schedule.expression} if schedule.every is None else {"every": schedule.every // SECOND}
     return json.dumps({"schedule": schedule.name, **when, "zone": schedule.zone})

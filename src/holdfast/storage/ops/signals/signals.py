@@ -72,7 +72,9 @@ async def send_by_token(tx: Tx, token: str, signal: Signal) -> Sent | None:
     return None
 
 
-async def _look_up(tx: Tx, token: str, signal: Signal) -> tuple[Parsed, bytes | None, Waitpoint | None, Row | None]:
+async def _look_up(
+    tx: Tx, token: str, signal: Signal
+) -> tuple[Parsed, bytes | None, WaitpointRecord | None, Row | None]:
     """Return the token, its key, its waitpoint and an earlier signal with the same key: nothing is trusted yet."""
     parsed = parse(token)
     secret = await verifying_secret(tx, parsed.kid)
@@ -81,7 +83,7 @@ async def _look_up(tx: Tx, token: str, signal: Signal) -> tuple[Parsed, bytes | 
     return parsed, secret, place, earlier
 
 
-def _is_repeated(place: Waitpoint, signal: Signal, earlier: Row) -> bool:
+def _is_repeated(place: WaitpointRecord, signal: Signal, earlier: Row) -> bool:
     return bool(earlier[2] == place.id) and _is_same(replace(signal, name=place.name), earlier)
 
 
