@@ -237,7 +237,7 @@ def test_a_rate_that_a_task_says_as_text_is_kept(app: holdfast.App) -> None:
     jobs = [other.enqueue()] + [work.enqueue() for _ in range(3)]
     app.drain()
     assert [job.state for job in jobs] == ["succeeded", "succeeded", "succeeded", "ready"]
-    assert {bucket.scope for bucket in app.limits.show().buckets} == {"task:work", "task:other"}
+    assert {bucket.scope for bucket in app.limits.show().rates} == {"task:work", "task:other"}
 
 
 def test_a_rate_as_text_in_a_call_is_refused_because_it_has_no_bucket(app: holdfast.App) -> None:
