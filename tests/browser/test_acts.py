@@ -69,7 +69,7 @@ def test_a_rate_is_made(page: Page, shop: Shop) -> None:
     inside.get_by_label("Burst").fill("10")
     press(inside, "Create")
     told(page, "letters: 2 per second, burst of 10.")
-    assert "letters" in [rate.scope for rate in shop.ask(lambda app: app.limits.show().buckets)]
+    assert "letters" in [rate.scope for rate in shop.ask(lambda app: app.limits.show().rates)]
 
 
 def test_a_schedule_runs_now_and_pauses(page: Page, shop: Shop) -> None:

@@ -18,7 +18,7 @@ from .world import ERROR, LEASE, World
 
 def reasons(world: World, job_id: str) -> dict[str, str]:
     found = world.run(explaining.explain, job_id)
-    assert found.job.id == job_id
+    assert found.id == job_id
     return {reason.code: reason.text for reason in found.reasons}
 
 

@@ -100,7 +100,7 @@ def test_a_job_is_explained_and_cancelled_by_its_handle(shop: Shop) -> None:
     assert [reason.code for reason in job.explain().reasons] == [
         reason.code for reason in shop.app.jobs.explain(job.id).reasons
     ]
-    assert asyncio.run(job.aexplain()).job.id == job.id
+    assert asyncio.run(job.aexplain()).id == job.id
     assert job.cancel(reason="not wanted", actor="ada") == "cancelled"
     assert job.status().reason == "not wanted"
 
@@ -114,7 +114,7 @@ def test_the_handle_of_a_tenant_reaches_no_job_of_another(shop: Shop) -> None:
     for act in (foreign.explain, foreign.retry, lambda: foreign.signal("go"), lambda: list(foreign.stream(timeout=0))):
         with pytest.raises(NotFound):
             act()
-    assert shop.app.scoped("acme").job(job.id).explain().job.id == job.id
+    assert shop.app.scoped("acme").job(job.id).explain().id == job.id
 
 
 def test_an_inline_job_is_awaited_and_has_a_stream_but_nothing_to_act_on(small_shop: Shop) -> None:

@@ -17,7 +17,6 @@ from ..model.jobs import Attempt, Demands, JobRecord, JobState
 from ..model.streams import Progress
 from ..rules.explain import Explanation, Reason
 from ..rules.webhooks import own_tags
-from ..shapes.jobs import of_explanation
 from .actions import COMMANDS, failed
 from .artifacts import artifacts
 from .command import EXIT_CODES, OK, Command, Duration, echo, exit_code, json_option, target_options
@@ -136,7 +135,7 @@ def explain(ids: Sequence[str], app_name: str | None, store: str | None, as_json
         found = app.jobs.explain(job_id)
         if not as_json:
             print_explanation(found)
-        return plain(of_explanation(found))
+        return plain(found)
 
     _look(ids, one, "jobs", as_json=as_json)
 
@@ -256,8 +255,8 @@ def _reserved(demands: Demands) -> str:
 
 def print_explanation(found: Explanation) -> None:
     console = console_for()
-    state = str(found.job.state)
-    console.print(Text.assemble(f"{found.job.id}  {found.job.task}  ", (state, STATE_STYLES.get(state, ""))))
+    state = str(found.state)
+    console.print(Text.assemble(f"{found.id}  {found.task}  ", (state, STATE_STYLES.get(state, ""))))
     for reason in found.reasons:
         console.print(Text.assemble("  - ", (reason.code, "bold"), f": {reason.text}"))
 

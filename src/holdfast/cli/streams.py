@@ -63,7 +63,7 @@ def _say_where_it_is(app: App, job_id: str, said: Sequence[str] = ()) -> list[st
     """Print once, on standard error, why a silent job is not running."""
     found = app.jobs.explain(job_id)
     codes = [reason.code for reason in found.reasons]
-    if found.job.state is not JobState.SUCCEEDED and codes != said:
+    if found.state is not JobState.SUCCEEDED and codes != said:
         for reason in found.reasons:
             echo(f"-- {reason.text}", err=True)
     return codes

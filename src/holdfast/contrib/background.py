@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from ..app import App
 from ..errors import ConfigError
+from ..storage.forms import CallForm, forwarded
 from ..tasks.task import JobRequest, Task
 
 __all__ = ["DurableBackgroundTasks"]
@@ -34,17 +35,14 @@ class DurableBackgroundTasks:
             )
         self._added.append(self._task(task).job(*args, **kwargs))
 
-    def store(self) -> None:
+    @forwarded
+    async def store(self, call: CallForm) -> None:
         """Store now what was added."""
         added, self._added = self._added, []
         if added:
-            self._app.enqueue_many(added)
+            await call(self._app.enqueue_many, self._app.aenqueue_many, added)
 
-    async def astore(self) -> None:
-        """The async version of `store`."""
-        added, self._added = self._added, []
-        if added:
-            await self._app.aenqueue_many(added)
+    astore = store.awaiting
 
     async def __call__(self) -> None:
         """Do nothing: `background=tasks` of a response is allowed, but the tasks were stored before it is sent."""

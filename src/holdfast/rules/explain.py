@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ..model.jobs import JobRecord, JobState
 from ..model.limits import BreakerRecord
 from ..model.outbox import PREFIX
@@ -20,11 +22,12 @@ from .routing import Reason as Reason
 from .routing import able, missing
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A job, and the reasons for its state."""
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The reasons for a job's state; the first is the decisive one."""
 
-    job: JobRecord
+    id: str
+    task: str
+    state: JobState
     reasons: tuple[Reason, ...]
 
 
@@ -86,28 +89,32 @@ class Scene:
 
 
 def explain(scene: Scene) -> Explanation:
+    """Explain a job's state."""
+    job = scene.job
+    return Explanation(id=job.id, task=job.task, state=job.state, reasons=_reasons(scene))
+
+
+def _reasons(scene: Scene) -> tuple[Reason, ...]:
     """Return the reasons for a job's state, the strongest first."""
     job = scene.job
     if job.state is JobState.RUNNING:
-        return Explanation(job, _running(scene))
+        return _running(scene)
     if job.state is JobState.READY:
-        return Explanation(job, tuple(_waiting(scene)) or (Reason("claimable", "it can be claimed at any moment"),))
+        return tuple(_waiting(scene)) or (Reason("claimable", "it can be claimed at any moment"),)
     if job.state is JobState.SUSPENDED and scene.rest is not None:
-        return Explanation(job, tuple(_suspended(job, scene.rest, scene.now)))
+        return tuple(_suspended(job, scene.rest, scene.now))
     if job.state is JobState.BLOCKED and scene.scarcity is not None:
-        return Explanation(job, tuple(scarce(scene.scarcity, scene.now)))
+        return tuple(scarce(scene.scarcity, scene.now))
     if job.state is JobState.BLOCKED and job.reason == HELD:
-        return Explanation(
-            job, (Reason("held", f"an operator holds it; release it with: holdfast jobs release {job.id}"),)
-        )
+        return (Reason("held", f"an operator holds it; release it with: holdfast jobs release {job.id}"),)
     if job.reason in ("dependencies", "impossible"):
-        return Explanation(job, (_dependent(scene),))
+        return (_dependent(scene),)
     if job.state is JobState.BLOCKED and job.queue.startswith(PREFIX):
-        return Explanation(job, (why_blocked(job),))
+        return (why_blocked(job),)
     if job.state.is_terminal:
-        return Explanation(job, (_ended(job, scene.now),))
+        return (_ended(job, scene.now),)
     text = f"it is {job.state}: {job.reason or 'no reason is recorded'}{_said_by_handler(job)}"
-    return Explanation(job, (Reason(job.state, text),))
+    return (Reason(job.state, text),)
 
 
 def _running(scene: Scene) -> tuple[Reason, ...]:

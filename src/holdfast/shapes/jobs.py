@@ -12,9 +12,7 @@ from ..model.artifacts import Artifact
 from ..model.jobs import Attempt as AttemptRecord
 from ..model.jobs import Demands, JobRecord, JobState
 from ..model.values import Withheld, decoded, instant_of, seconds_of
-from ..rules.explain import Explanation as ExplanationRecord
 from ..rules.redaction import redact
-from ..rules.routing import Reason
 from ..rules.webhooks import origin_of, own_tags
 
 _NONE: Final = Demands()
@@ -219,18 +217,6 @@ def _common(job: JobRecord) -> dict[str, Any]:
         "started_at": instant_of(job.started_at),
         "finished_at": instant_of(job.finished_at),
     }
-
-
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The reasons for a job's state; the first is the decisive one."""
-
-    id: str
-    state: JobState
-    reasons: tuple[Reason, ...]
-
-
-def of_explanation(found: ExplanationRecord) -> Explanation:
-    return Explanation(id=found.job.id, state=found.job.state, reasons=found.reasons)
 
 
 _LONGEST_MESSAGE: Final = 500

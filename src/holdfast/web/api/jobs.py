@@ -12,14 +12,13 @@ from ...model.answers import Count, JobFilter
 from ...model.jobs import JobState
 from ...model.steps import StepInfo
 from ...names import CREATOR_BYTES, TAG_BYTES, check_instant
+from ...rules.explain import Explanation
 from ...shapes.jobs import (
     Attempt,
-    Explanation,
     JobBrief,
     JobWithArtifacts,
     Outcome,
     of_attempt,
-    of_explanation,
     of_job,
     of_job_brief,
     with_artifacts,
@@ -174,7 +173,8 @@ async def list_steps(call: Call, job_id: Name) -> Page[StepInfo]:
 @group.get("/jobs/{job_id}/explain", needs="read")
 async def explain_job(call: Call, job_id: Name) -> Explanation:
     """Explain why a job is in its state, and what would change that."""
-    return of_explanation(await call.client.jobs.aexplain(job_id))
+    explanation: Explanation = await call.client.jobs.aexplain(job_id)
+    return explanation
 
 
 def _place(query: JobQuery) -> str | None:
