@@ -118,6 +118,50 @@ class Committing(Kept, TransactionTestCase):
 """
 
 
+OTHER = """
+DATABASES["jobs"] = {**DATABASES["default"], "NAME": f"{DATABASES['default']['NAME']}_jobs"}
+HOLDFAST["DATABASE"] = "jobs"
+"""
+TESTS_OF_TWO = """
+from django.db import transaction
+from django.test import TestCase, TransactionTestCase
+
+from holdfast.contrib.django.testing import JobAssertions
+from holdfast.errors import ConfigError
+from orders.tasks import send_receipt
+
+
+class Kept(JobAssertions):
+    databases = {"default", "jobs"}
+
+    def test_a_block_on_another_database_is_refused(self):
+        with transaction.atomic(), self.assertRaisesRegex(ConfigError, "would not undo the enqueue"):
+            send_receipt.enqueue(1)
+        self.assertNotEnqueued(send_receipt)
+
+    def test_a_block_on_both_and_no_block_are_not(self):
+        with transaction.atomic(), transaction.atomic(using="jobs"):
+            send_receipt.enqueue(1)
+        send_receipt.enqueue(2)
+        self.assertEnqueued(send_receipt, count=2)
+
+
+class InATransaction(Kept, TestCase):
+    pass
+
+
+class Committing(Kept, TransactionTestCase):
+    pass
+"""
+
+
+def test_with_jobs_in_another_database_tests_refuse_what_the_project_would(shop: Shop) -> None:
+    with (shop.folder / "shop" / "settings.py").open("a") as settings:
+        settings.write(OTHER)
+    (shop.folder / "orders" / "tests" / "test_two.py").write_text(TESTS_OF_TWO)
+    assert "Ran 4 tests" in shop.manage("test", "orders.tests.test_two")
+
+
 def test_a_projects_tests_are_isolated_and_see_their_jobs(shop: Shop) -> None:
     with (shop.folder / "orders" / "tasks.py").open("a") as tasks:
         tasks.write(TASKS)

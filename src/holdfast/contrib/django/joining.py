@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 
@@ -31,12 +32,9 @@ class JoiningStore:
         return getattr(self._store, name)
 
     def ambient(self) -> object | None:
-        """Return the transaction that a write joins by itself; None if there is none.
-
-        Raises ConfigError where only other databases are in a transaction, with which the write would not roll back.
-        """
-        if _runs_loop():
-            # No transaction of Django's spans an await. But sync code may have one open around `async_to_sync`.
+        """Return the transaction that a write joins by itself; None if there is none."""
+        if runs_loop():
+            # But sync code may have one open around `async_to_sync`.
             return _SYNC_CALLER if _has_sync_caller() else None
         return self._open_transaction()
 
@@ -76,19 +74,12 @@ class JoiningStore:
         return await sync_to_async(self.within)(connection, op)
 
     def _open_transaction(self) -> object | None:
-        others = []
-        for connection in connections.all(initialized_only=True):
-            if connection.alias == self._alias and _is_in_transaction(connection):
-                return cast(object, connection)
-            if connection.in_atomic_block:
-                others.append(connection.alias)
-        if others:
-            raise ConfigError(
-                f"this code is in transaction.atomic(using={others[0]!r}), and jobs are in {self._alias!r}: a rollback"
-                f" would not undo the enqueue; enqueue after the block, open atomic(using={self._alias!r}) too, or"
-                " enqueue inside app.within(None) to commit on its own"
-            )
-        return None
+        return open_transaction(self._alias, self._is_open)
+
+    def _is_open(self, connection: Any) -> bool:
+        # With autocommit off, the first statement begins one.
+        begins_itself = connection.alias == self._alias and connection.connection and not connection.autocommit
+        return bool(connection.in_atomic_block or begins_itself)
 
     def _check_alias(self, connection: Any) -> None:
         if find_kind(connection) is Kind.DJANGO and connection.alias != self._alias:
@@ -98,9 +89,22 @@ class JoiningStore:
             )
 
 
-def _is_in_transaction(connection: Any) -> bool:
-    # With autocommit off, the first statement begins one.
-    return bool(connection.in_atomic_block or (connection.connection is not None and not connection.autocommit))
+def open_transaction(alias: str, is_open: Callable[[Any], bool]) -> object | None:
+    """Return the connection of an alias whose transaction is open; None if no alias has one that is.
+
+    Raises ConfigError where only other databases are in a transaction, with which a write would not roll back.
+    """
+    found = [connection for connection in connections.all(initialized_only=True) if is_open(connection)]
+    for connection in found:
+        if connection.alias == alias:
+            return cast(object, connection)
+    if found:
+        raise ConfigError(
+            f"this code is in transaction.atomic(using={found[0].alias!r}), and jobs are in {alias!r}: a rollback"
+            f" would not undo the enqueue; enqueue after the block, open atomic(using={alias!r}) too, or"
+            " enqueue inside app.within(None) to commit on its own"
+        )
+    return None
 
 
 class _DjangosAdvice:
@@ -118,7 +122,8 @@ class _DjangosAdvice:
 _djangos_advice: Final = _DjangosAdvice()
 
 
-def _runs_loop() -> bool:
+def runs_loop() -> bool:
+    """Return whether the caller is async code, in which no transaction of Django's spans an await."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

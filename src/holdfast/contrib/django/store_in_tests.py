@@ -24,6 +24,7 @@ from ...storage.sqlite.borrowed import BorrowedConnection
 from ...storage.sqlite.location import locate
 from ...storage.timing import Timings
 from . import conf, schema
+from .joining import open_transaction, runs_loop
 from .untyped import atomic, connections
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class TestStore:
 
     def pool_peak(self) -> None:
         """Return None: there is no pool."""
+
+    def ambient(self) -> None:
+        """Refuse a write that the project's own store would refuse; all others are in the test's transaction."""
+        if not runs_loop():
+            open_transaction(self._alias, _is_in_projects_block)
 
     def write(self, op: Op[T]) -> T:
         connection = self._connection()
@@ -151,6 +157,10 @@ class TestStore:
         from ...storage.foreign.on_psycopg import run_on_psycopg
 
         return run_on_psycopg(driver, op, self._clock, cast("BorrowedPlaces", _Anywhere()), notify=False)
+
+
+def _is_in_projects_block(connection: Any) -> bool:
+    return any(not block._from_testcase for block in connection.atomic_blocks)
 
 
 class _Anywhere:
