@@ -32,16 +32,16 @@ insert into holdfast_job (id, task, payload, max_attempts, created_at) values (:
 _INSERT_LIVE: Final = f"""
 insert into holdfast_live (id, task, queue, tenant, route, state, due, priority, rank, not_before, reason)
 values (:id, 'nothing', 'bench', '', {ROUTE}, 'ready', 1, 0, :now, :now, 'new')"""
+_READ: Final = f"""
+select job.id, job.payload
+  from (select id from holdfast_live where due = 1 and route = {ROUTE} order by priority desc, rank, id limit {BATCH})
+       as first
+ cross join holdfast_job as job on job.id = first.id"""
 _CLAIM: Final = f"""
 update holdfast_live
    set state = 'running', due = null, owner = '{OWNER}', claim = '{OWNER}', epoch = epoch + 1, attempts = attempts + 1,
-       claimed_at = ?1, started_at = ?1, reason = null
- where id in (select id from holdfast_live where due = 1 and route = {ROUTE}
-               order by priority desc, rank, id limit {BATCH})
-returning id"""
-_READ: Final = (
-    "select job.id, job.payload from json_each(?) as taken cross join holdfast_job as job on job.id = taken.value"
-)
+       claimed_at = :now, started_at = :now
+ where id in (select value from json_each(:ids)) and due = 1"""
 _FINISH: Final = job_fields.expand(
     f"""
 insert into holdfast_ended (@ended)
@@ -128,6 +128,7 @@ class SqliteBench:
 def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=10)
     connection.execute("pragma synchronous=full")
+    connection.execute("pragma temp_store=memory")
     return connection
 
 
@@ -162,8 +163,9 @@ async def _drain(connection: sqlite3.Connection) -> None:
         connection.execute("begin immediate")
         connection.execute(_FINISH, {"ids": done, "now": now})
         connection.execute(_LEAVE, {"ids": done})
-        done = json.dumps([job_id for (job_id,) in connection.execute(_CLAIM, (now,)).fetchall()])
-        taken = connection.execute(_READ, (done,)).fetchall()
+        taken = connection.execute(_READ).fetchall()
+        done = json.dumps([job_id for job_id, _ in taken])
+        connection.execute(_CLAIM, {"ids": done, "now": now})
         connection.execute("commit")
         if not taken:
             return

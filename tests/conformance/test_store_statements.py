@@ -65,6 +65,20 @@ def test_rows_that_are_locked_together_are_locked_in_one_order_or_not_waited_for
         assert re.search(r"order by (\w+\.)?(id|key|job_id)\b|where (id|scope|name) = :\w+", query), query
 
 
+_LIVE_UPDATE = re.compile(r"update holdfast_live\b.*?\bset\b(.*?)(?:\bwhere\b|\Z)", re.DOTALL)
+
+
+def test_what_changes_a_state_on_sqlite_sets_a_reason_unless_it_claims() -> None:
+    """Its trigger for events waits for a reason: a trigger that a claim starts in vain takes a tenth of it."""
+    texts = [text for one in sql for text in (one.sqlite, one.then.sqlite if one.then else "")]
+    changes = [
+        change for text in texts for change in _LIVE_UPDATE.findall(text) if re.search(r"(?:^|,)\s*state = ", change)
+    ]
+    assert len(changes) > 20
+    for change in changes:
+        assert re.search(r",\s*reason = ", change) or "state = 'running'" in change, change
+
+
 # -- lock order, on real locks
 
 

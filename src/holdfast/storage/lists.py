@@ -57,6 +57,9 @@ def copied(text: str) -> tuple[str, tuple[str, ...]]:
 
 def documents(rows: Sequence[Params]) -> Iterator[str]:
     """Return the rows as JSON documents, few and none too large."""
+    if len(whole := _encode(rows)) <= _DOCUMENT:
+        yield whole.decode()
+        return
     parts: list[bytes] = []
     size = 0
     for row in rows:
