@@ -23,6 +23,7 @@ from ...shapes.jobs import (
     of_job_brief,
     with_artifacts,
 )
+from ..search.aside import aside
 from ..wire.call import Call
 from ..wire.failures import Refused
 from ..wire.operation import Answered, Group
@@ -119,7 +120,8 @@ async def list_jobs(call: Call, query: JobQuery) -> Page[JobBrief]:
     `priority`, `min_attempts` and the times) check the next 10,000 jobs that the other filters leave: a page may be
     short or empty and still have a `next`.
     """
-    found = await call.client.jobs.asearch(filter_of(call, query, before=_place(query)))
+    wanted, jobs = filter_of(call, query, before=_place(query)), call.client.jobs
+    found = await (jobs.asearch(wanted) if wanted.text is None else aside(jobs.search, wanted))
     more = None if found.next is None else cursor_at((*_kind(query), found.next))
     return Page(items=[of_job_brief(job) for job in found.jobs], next=more)
 
