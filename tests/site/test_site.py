@@ -51,6 +51,16 @@ QUESTIONS = {
     "database is down": "how-to/enqueue-while-the-store-is-away",
     "gpu workers": "how-to/routing",
     "spending limit for tokens": "how-to/budgets",
+    "database is locked error": "faq",
+    "celery alternative": "explanation/choosing-holdfast",
+    "kubernetes liveness probe": "how-to/deploy",
+    "backup sqlite database": "how-to/backup-and-restore",
+    "fastapi background tasks": "how-to/fastapi",
+    "dead letter queue": "how-to/operate-queues",
+    "how many workers": "faq",
+    "share db connection pool": "how-to/share-resources",
+    "upgrade to a new version": "how-to/upgrade",
+    "call an LLM agent with approval": "tutorial/ai-agent",
 }
 
 

@@ -93,10 +93,12 @@ Search._performSearch = (query, words, excluded, highlighted, objectTerms) => {
   const results = [...scores].map(([page, { points, matched }]) => {
     const name = index.docnames[page];
     const less = LESS.reduce((so, [pattern, factor]) => (pattern.test(name) ? so * factor : so), 1);
-    const score = points * (matched.size / asked.length) ** 2 * less;
     // The heading that has more of the words than the title does.
     const matches = (set) => asked.filter((word) => has(set, word)).length;
     const best = headings[page].reduce((so, one) => (matches(one[2]) > matches(so[2]) ? one : so), ["", "", titles[page]]);
+    // A title or heading with several of the words is probably about just that.
+    const together = matches(best[2]) > 1 ? 1 + matches(best[2]) / asked.length : 1;
+    const score = points * (matched.size / asked.length) ** 2 * less * together;
     const title = best[0] ? `${index.titles[page]} › ${best[0]}` : index.titles[page];
     return [name, title, best[1] ? `#${best[1]}` : "", null, score, index.filenames[page], SearchResultKind.title];
   });
