@@ -65,6 +65,7 @@ def support(kills: Kills, **options: Any) -> Agent[None, str]:
     return agent
 
 
+@pytest.mark.timeout(300)
 def test_an_agent_killed_at_any_commit_repeats_only_the_call_in_flight(stores: Stores) -> None:
     kills = Kills(stores)
     agent = support(kills, budget="team", reserve={"tokens": 500})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, TypeVar
@@ -103,3 +103,10 @@ async def tool_step(ctx: Context, name: str, tool: str, call: Callable[[], Await
         return await call()
 
     return await ctx.step(name, run)
+
+
+async def approved(ctx: Context, calls: Sequence[tuple[str, str]]) -> list[bool]:
+    """Wait until a person has approved or refused calls of tools, each given by the tool's name and the call's id."""
+    names = [f"approve:{tool}:{call_id}" for tool, call_id in calls]
+    answer = await ctx.wait_for(*names, needed="all", type=bool)
+    return answer if isinstance(answer, list) else [answer]

@@ -33,7 +33,7 @@ except ModuleNotFoundError as missing:
     raise MissingExtra("holdfast.contrib.pydantic_ai", missing, "pydantic_ai") from missing
 
 from ..rules.budgets import Amount
-from .model_calls import ModelBudget, Usage, agent_context, model_step, tool_step
+from .model_calls import ModelBudget, Usage, agent_context, approved, model_step, tool_step
 
 __all__ = ["HoldfastDurability"]
 
@@ -91,9 +91,7 @@ class HoldfastDurability(BaseDurabilityCapability[AgentDepsT]):
         job = agent_context(_WHAT)
         if job is None or not self._approvals or not requests.approvals:
             return None
-        names = [f"approve:{call.tool_name}:{call.tool_call_id}" for call in requests.approvals]
-        answer = await job.wait_for(*names, needed="all", type=bool)
-        answers = answer if isinstance(answer, list) else [answer]
+        answers = await approved(job, [(call.tool_name, call.tool_call_id) for call in requests.approvals])
         return requests.build_results(
             approvals={
                 call.tool_call_id: yes or ToolDenied("The call was refused.")
