@@ -14,7 +14,7 @@ import yaml
 
 import holdfast
 from tests.postgres_server import url_of
-from tests.release.kit import ROOT, run, started, succeed
+from tests.release.kit import ROOT, free_port, run, started, succeed
 
 DOCKERFILE = ROOT / "Dockerfile"
 COMPOSE = ROOT / "compose.yaml"
@@ -77,17 +77,22 @@ def test_the_services_of_the_compose_file_work_together(blank_postgres_dsn: str,
     store = url_of(blank_postgres_dsn)
     entry = image_command()[:1]
     ready = services["dashboard"]["healthcheck"]["test"]
-    assert ready[0] == "CMD"
+    check = services["worker"]["healthcheck"]["test"]
+    assert ready[0] == check[0] == "CMD"
+    port = str(free_port())
+    work, check = ([word.replace("8080", port) for word in words] for words in (services["worker"]["command"], check))
 
     succeed(command([*entry, *services["migrate"]["command"]]), ROOT, HOLDFAST_STORE=store)
     # Only what a container has to itself is replaced: the address.
     serve = [{"0.0.0.0": "127.0.0.1", "8787": "0"}.get(word, word) for word in services["dashboard"]["command"]]
     with (
-        started(command([*entry, *services["worker"]["command"]]), ROOT, tmp_path / "worker", HOLDFAST_STORE=store),
+        started(command([*entry, *work]), ROOT, tmp_path / "worker", HOLDFAST_STORE=store) as worker,
         started(command([*entry, *serve]), ROOT, tmp_path / "dashboard", HOLDFAST_STORE=store) as dashboard,
     ):
         port = dashboard.said(r"http://127.0.0.1:\d+").rpartition(":")[2]
         succeed(command([word.replace(":8787", f":{port}") for word in ready[1:]]), ROOT)
+        worker.said("serves default")
+        assert succeed(command(check[1:]), ROOT) == "ok\n"
         app = holdfast.App(store)
         assert app.external_task("confirm").enqueue(order=7).result(timeout=60) == "order 7 confirmed"
         app.close()

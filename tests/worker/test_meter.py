@@ -99,6 +99,25 @@ async def test_minutes_that_nobody_rolled_are_caught_up_with(shop: Shop) -> None
 
 
 @live
+async def test_a_day_without_work_takes_few_reads(shop: Shop) -> None:
+    tasks(shop)
+    next_minute(shop)
+    keeper = meter(shop)
+    await ran(shop, "fine")
+    shop.clock.advance(70)
+    await keeper.run_once()
+    shop.clock.advance(20 * 3600)
+    await ran(shop, "fine")
+    shop.clock.advance(70)
+    before, rounds = shop.store.reads, 1
+    while await keeper.run_once() == 0.0:
+        rounds += 1
+    assert [point.count for point in shop.app.stats.series("default", "succeeded", 1_440)] == [1, 1]
+    assert rounds <= 3
+    assert shop.store.reads - before < 60
+
+
+@live
 async def test_errors_are_counted_by_kind_page_by_page(shop: Shop) -> None:
     tasks(shop)
     await ran(shop, "broken", "broken")

@@ -166,6 +166,7 @@ class UnreliableStore:
         self.down = False
         self.replies_to_lose = 0
         self.writes = 0
+        self.reads = 0
         self.before: Callable[[], Awaitable[None]] | None = None
         """Called once, before the next awaited write."""
         self.after: Callable[[], Awaitable[None]] | None = None
@@ -199,6 +200,7 @@ class UnreliableStore:
 
     async def aread(self, op: Op[T]) -> T:
         self._check()
+        self.reads += 1
         return await self._store.aread(op)  # type: ignore[no-any-return]
 
     def _check(self) -> None:

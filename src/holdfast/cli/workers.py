@@ -16,7 +16,7 @@ from .stats import queue_names
 
 @click.group(epilog=EXIT_CODES)
 def workers() -> None:
-    """List the workers of a store, and mark one dead."""
+    """List the workers of a store, check one, and mark one dead."""
 
 
 @workers.command("list", cls=Command)
@@ -103,13 +103,17 @@ def leases(app_name: str | None, store: str | None, limit: int, after: str, as_j
     envvar="HOLDFAST_HEALTH_PORT",
     help="The --health-port of the worker.",
 )
+@json_option
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def check(ready: bool, health_port: int, debug: bool) -> None:
+def check(*, ready: bool, health_port: int, as_json: bool, debug: bool) -> None:
     """Check the worker of this machine or container; exits with 1 if it is not alive, or not ready."""
     from ..runtime.probes import ask
 
     good, text = ask("ready" if ready else "live", health_port)
-    echo(text, err=not good)
+    if as_json:
+        print_json({"ok": good, "message": text})
+    else:
+        echo(text, err=not good)
     if not good:
         click.get_current_context().exit(FAILED)
 

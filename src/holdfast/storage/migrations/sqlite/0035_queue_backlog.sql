@@ -3,17 +3,17 @@
 
 -- ready: jobs that one more worker could start now. Those behind a limit are not counted, nor those of a paused queue.
 create view holdfast_queue_backlog as
-select backlog.queue,
-       sum(backlog.ready) as ready,
-       sum(backlog.running) as running,
-       coalesce(max(backlog.wait) filter (where backlog.ready = 1), 0.0) as oldest_wait
-  from (select live.queue,
-               case when live.owner is null and live.not_before <= clock.now
-                         and coalesce(queue.state, 'active') not in ('paused', 'disabled') then 1 else 0 end as ready,
-               case when live.owner is not null then 1 else 0 end as running,
-               (clock.now - live.not_before) / 1e6 as wait
-          from (select cast((julianday('now') - 2440587.5) * 86400000000 as integer) as now) as clock
-          cross join holdfast_live as live
-          left join holdfast_queue as queue on queue.name = live.queue
-         where live.due in (0, 1, 3) or live.owner is not null) as backlog
- group by backlog.queue;
+select live.queue,
+       case when coalesce(queue.state, 'active') in ('paused', 'disabled') then 0 else live.ready end as ready,
+       live.running,
+       case when live.ready = 0 or coalesce(queue.state, 'active') in ('paused', 'disabled') then 0
+            else (live.now - live.oldest) / 1e6 end as oldest_wait
+  from (select job.queue, max(clock.now) as now,
+               count(*) filter (where job.owner is null and job.not_before <= clock.now) as ready,
+               count(job.owner) as running,
+               min(job.not_before) filter (where job.owner is null and job.not_before <= clock.now) as oldest
+          from holdfast_live as job
+          cross join (select cast((julianday('now') - 2440587.5) * 86400000000 as integer) as now) as clock
+         where job.due in (0, 1, 3) or job.owner is not null
+         group by job.queue) as live
+  left join holdfast_queue as queue on queue.name = live.queue;

@@ -70,7 +70,7 @@ async def signs_of(tx: Tx, minute: int) -> tuple[Signs, int]:
 async def first_sign(tx: Tx, since: int) -> int | None:
     """Return the first minute, from `since` on, in which a job was enqueued or a run began or ended; None if none."""
     row = await tx.one(sql.first_sign, since=since, first_id=first_id_of(since - _SKEW))
-    return None if row is None or row[0] is None else max(since, row[0] // MINUTE * MINUTE)
+    return None if row is None or row[0] is None else row[0] // MINUTE * MINUTE
 
 
 async def roll(tx: Tx, minute: int) -> Rolled:

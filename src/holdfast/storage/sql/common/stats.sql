@@ -92,8 +92,9 @@ select min(at)
   from (select min(finished_at) as at from holdfast_ended where finished_at >= :since
         union all select min(ended_at) from holdfast_attempt where ended_at >= :since
         union all select min(claimed_at) from holdfast_live where owner is not null and claimed_at >= :since
-        union all select created_at from (select created_at from holdfast_job where id >= :first_id order by id limit 1)
-                      as made) as signs;
+        union all select created_at
+          from (select created_at from holdfast_job where id >= :first_id and created_at >= :since order by id limit 1)
+               as made) as signs;
 
 -- name: roll_ended
 -- Index: holdfast_ended_time. The task is in the row itself: in the index every end of a job would write it.
