@@ -207,8 +207,11 @@ JOB_FIELDS: Final = ("job", "task", "attempt", "queue", "tenant")
 def job_fields() -> dict[str, str | int]:
     """Return `job`, `task`, `attempt`, `queue` and `tenant` of the job that is running here; empty outside a job."""
     run = current_run.get()
-    if run is None or (job := run.subject) is None:
-        return {}
+    return {} if run is None or run.subject is None else fields_of(run.subject)
+
+
+def fields_of(job: Subject) -> dict[str, str | int]:
+    """Return the fields of log records about a job."""
     fields: dict[str, str | int] = {"job": job.id, "task": job.task, "attempt": job.attempt, "queue": job.queue}
     return {**fields, "tenant": job.tenant} if job.tenant else fields
 
