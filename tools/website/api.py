@@ -26,6 +26,7 @@ MODULES: Final = {
     "holdfast.web": "Dashboard and HTTP API",
     "holdfast.contrib.prometheus": "Prometheus",
     "holdfast.contrib.otel": "OpenTelemetry",
+    "holdfast.contrib.sentry": "Sentry",
 }
 
 # Bases whose own members say nothing about Holdfast.
