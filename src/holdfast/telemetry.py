@@ -155,18 +155,22 @@ class Tracing(Protocol):
 
     def step(self, name: str, attempt: int) -> AbstractContextManager[object]:
         """Return the context to enter around one try of a step."""
+        ...
 
     def suspended(self, outcome: Outcome) -> str | None:
         """Return a note for the journal of a run that is being suspended; None for no note."""
+        ...
 
     def resumed(self, note: str, since: int, *, first: bool) -> None:
         """Take the note of the last suspension, at `since` µs. `first`: no run has resumed it before this one."""
 
     def delivery(self, destination: str, jobs: Sequence[Claimed]) -> AbstractContextManager[Sending]:
         """Return the context to enter around a delivery of outbox events."""
+        ...
 
     def request(self, url: str) -> AbstractContextManager[Sending]:
         """Return the context to enter around the request of a webhook."""
+        ...
 
 
 BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -208,8 +212,11 @@ JOB_FIELDS: Final = ("job", "task", "attempt", "queue", "tenant")
 def job_fields() -> dict[str, str | int]:
     """Return `job`, `task`, `attempt`, `queue` and `tenant` of the job that is running here; empty outside a job."""
     run = current_run.get()
-    if run is None or (job := run.subject) is None:
-        return {}
+    return {} if run is None or run.subject is None else fields_of(run.subject)
+
+
+def fields_of(job: Subject) -> dict[str, str | int]:
+    """Return the fields of log records about a job."""
     fields: dict[str, str | int] = {"job": job.id, "task": job.task, "attempt": job.attempt, "queue": job.queue}
     return {**fields, "tenant": job.tenant} if job.tenant else fields
 

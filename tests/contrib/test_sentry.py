@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sentry_sdk
+from sentry_sdk.envelope import Envelope
 
 import holdfast
 from holdfast.contrib.sentry import instrument
@@ -349,3 +354,53 @@ def test_check_ins_are_opt_in(kit: Kit) -> None:
 @pytest.mark.parametrize(("name", "tenant"), [("Día / Noche", ""), ("x" * 80, "acme"), ("a b", "ACME")])
 def test_a_monitors_name_is_one_that_sentry_takes(name: str, tenant: str) -> None:
     assert re.fullmatch(r"[a-z0-9_-]{1,50}", slug_of(name, tenant))
+
+
+PROGRAM = """
+import logging, sys
+import sentry_sdk
+import holdfast
+from holdfast.contrib.sentry import instrument
+
+logging.basicConfig(level="INFO")
+sentry_sdk.init(dsn=f"http://key@127.0.0.1:{sys.argv[1]}/1")
+app = holdfast.App(sys.argv[2])
+instrument(app)
+
+@app.task(max_attempts=2, retry=holdfast.RetryPolicy(kind="none"))
+def work() -> None:
+    logging.getLogger("shop").info("about to fail")
+    raise ValueError("no")
+
+work.enqueue()
+app.drain()
+"""
+
+
+def test_with_all_that_sentry_does_by_itself_a_failure_is_one_event(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = []
+
+    class Sentry(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            for item in Envelope.deserialize(body).items:
+                if item.type == "event":
+                    events.append(json.loads(item.get_bytes()))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Sentry)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    port, store = str(server.server_address[1]), str(tmp_path / "jobs.db")
+    done = subprocess.run([sys.executable, "-c", PROGRAM, port, store], capture_output=True, text=True, check=False)
+    server.shutdown()
+    server.server_close()
+    assert done.returncode == 0, done.stderr
+    (event,) = events
+    assert event["exception"]["values"][0]["value"] == "no"
+    crumbs = [crumb["message"] for crumb in event["breadcrumbs"]["values"]]
+    assert crumbs == ["about to fail"]

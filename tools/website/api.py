@@ -31,6 +31,7 @@ MODULES: Final = {
     "holdfast.contrib.litestar": "Litestar",
     "holdfast.contrib.prometheus": "Prometheus",
     "holdfast.contrib.otel": "OpenTelemetry",
+    "holdfast.contrib.sentry": "Sentry",
 }
 
 # Bases whose own members say nothing about Holdfast.

@@ -19,7 +19,7 @@ from ..errors import NoCurrentJob, NotAwaited
 from ..names import check_affinity
 from ..outcomes import Throttle
 from ..streams.calls import AwaitingStream, BlockingStream, tracked
-from ..telemetry import current_run
+from ..telemetry import current_run, fields_of
 from . import foreign_names
 from .foreign_names import find_attribute
 
@@ -151,7 +151,7 @@ class RunFacts:
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """Logger that adds the job to each record."""
-        return logging.LoggerAdapter(logger, {"job": self.job.id, "task": self.job.task, "attempt": self.job.attempt})
+        return logging.LoggerAdapter(logger, fields_of(self.job))
 
 
 class _BaseContext(SharedCalls, RunFacts):

@@ -26,6 +26,7 @@ from ...model.outcomes import (
     Throttled,
 )
 from ...rules.redaction import hiding
+from ...telemetry import fields_of
 from ...values.printable import printable
 from .runs import Run
 
@@ -49,7 +50,7 @@ def report(run: Run, outcome: Outcome, seconds: float, clock: Clock) -> None:
             "job %s (%s) %s in %.3f s, waited %.3f s%s",
             job.id, job.task, _WHAT[type(outcome)], seconds, waited, _rest(run, outcome),
             exc_info=error if _is_worth_a_traceback(error) else None,
-            extra={"job": job.id, "task": job.task, "attempt": job.attempt},
+            extra=fields_of(job),
         )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from ...rules.failure import Failure, FailureClass, classify, decide, error_json
 from ...rules.redaction import hiding
 from ...rules.retry import policy_for
 from ...tasks.child_entry import decode_decided
+from ...telemetry import fields_of
 from ..processes.pool import ChildDied
 from .inputs import UnfitInputs
 from .runs import Run
@@ -152,8 +153,7 @@ class OutcomeRules:
 def _log_captured(run: Run, error: BaseException) -> None:
     """Log the error while the run's logs still go into its stream; the worker's own line comes after it ends."""
     if "logs" in run.task.task_options.capture:
-        fields = {"job": run.job.id, "task": run.job.task, "attempt": run.job.attempt}
-        logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=fields)
+        logger.warning("job %s (%s) failed", run.job.id, run.job.task, exc_info=error, extra=fields_of(run.job))
 
 
 def _hidden(run: Run, failure: Failure) -> Failure:
