@@ -61,6 +61,31 @@ async def test_it_rests_until_the_next_tick_and_never_longer_than_five_seconds(s
 
 
 @live
+async def test_an_interval_keeps_its_pace_after_the_clock_was_set_forward_and_waits_where_it_was_set_back(
+    shop_at_noon: Shop,
+) -> None:
+    shop = shop_at_noon
+    await shop.app.schedules.acreate("fast", declare(shop.app), every=5, cooldown=0)
+    at_work = scheduler(shop)
+
+    async def fired(seconds: int) -> int:
+        """The jobs that come in so many seconds."""
+        before = len(await shop.app.jobs.afind())
+        for _ in range(seconds):
+            await at_work.run_once()
+            shop.clock.advance(1)
+        return len(await shop.app.jobs.afind()) - before
+
+    assert await fired(46) == 9
+    shop.clock.step(3_600)
+    assert await fired(45) in (9, 10), "one of the hour that is missing, if any"
+    shop.clock.step(-3_600)
+    assert await fired(45) == 0, "each of these ticks has had its job"
+    shop.clock.step(3_600)
+    assert await fired(45) >= 9
+
+
+@live
 async def test_the_jobs_of_a_schedule_tell_the_webhook_that_its_task_was_given(shop_at_noon: Shop) -> None:
     shop, url = shop_at_noon, "https://hooks.example.com/in?of=report"
     report = declare(shop.app).options(webhook=url, webhook_events=["job.failed"], tags=["mine"])

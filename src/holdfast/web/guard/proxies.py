@@ -15,6 +15,7 @@ def sign_of_proxy(connection: HTTPConnection) -> str:
 
     nginx sends no header of its own unless told to, but HTTP/1.0, which browsers and HTTP libraries no longer send.
     """
+    name: str
     for name in connection.headers:
         if name in _HEADERS or name.startswith(_PREFIX):
             return name

@@ -46,8 +46,9 @@ class AccessLog:
             return True
         count, _ = self._more.get((actor, action), (0, ""))
         self._more[actor, action] = (count + 1, request)
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write_sums(), name="holdfast access log")
+        loop = asyncio.get_running_loop()
+        if self._writing is None or self._writing.done() or self._writing.get_loop() is not loop:
+            self._writing = loop.create_task(self._write_sums(), name="holdfast access log")
         return False
 
     async def _write_sums(self) -> None:
