@@ -100,8 +100,13 @@ def test_the_graph_can_be_read_without_script(site: Site, app: holdfast.App, mak
         assert f'href="/jobs/{member.id}"' in text
     assert "first passes its result to second" in text
     assert "second runs before third" in text
-    assert live_parts(site, f"/flows/{flow}") == 5
+    assert live_parts(site, f"/flows/{flow}") == 6
     assert live_parts(site, "/flows") == 1
+
+
+def test_the_counts_above_the_table_follow_the_jobs(site: Site, app: holdfast.App, make: Make) -> None:
+    chips = page(site, f"/flows/{make()}").partition('data-live-id="chips"')[2].partition("</div>")[0]
+    assert "Ready" in chips and "Blocked" in chips
 
 
 def test_states_change_and_places_stay(app: holdfast.App, make: Make) -> None:

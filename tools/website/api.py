@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from sphinx.pycode import ModuleAnalyzer
 
 import holdfast
 
@@ -81,6 +84,7 @@ def _described(module: str, described: set[object]) -> Iterator[str]:
     """Yield a directive per public name; a class that an earlier page describes is linked to."""
     found = importlib.import_module(module)
     defined = [name for name, value in vars(found).items() if getattr(value, "__module__", "") == module]
+    with_text = ModuleAnalyzer.for_module(module).find_attr_docs()
     for name in getattr(found, "__all__", defined):
         value = getattr(found, name)
         if name.startswith("_") or name in _OWN_USE.get(module, "").split(","):
@@ -90,8 +94,10 @@ def _described(module: str, described: set[object]) -> Iterator[str]:
         elif isinstance(value, type):
             described.add(value)
             yield f".. autoclass:: {name}\n   :members:\n{_without(name)}   :inherited-members: {_FOREIGN}\n"
-        elif callable(value):
+        elif inspect.isroutine(value):
             yield f".. autofunction:: {name}\n"
+        elif ("", name) in with_text or type(value).__module__.startswith("holdfast."):
+            yield f".. autodata:: {name}\n   :no-value:\n"
 
 
 def _without(kind: str) -> str:
