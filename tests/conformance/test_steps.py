@@ -173,7 +173,7 @@ def test_a_failed_step_is_tried_again_by_the_attempt_after_the_one_that_failed_w
     found = world.read(steps.read_journal, job.id)
     assert ([step.name for step in found.steps], found.stale) == (["load"], {"step:charge#1"})
     paid = entry("charge", value='"paid"', position=2)
-    told = world.run(steps.record_anew, owner, again.id, again.epoch, paid)
+    told = world.run(steps.overwrite, owner, again.id, again.epoch, paid)
     assert told.value == '"paid"'
     assert [(step.name, step.value) for step in journal(world, job.id)] == [("load", "1"), ("charge", '"paid"')]
 

@@ -16,6 +16,7 @@ from holdfast.client.calls import composed, reads, writes
 from holdfast.client.lines import Line
 from holdfast.client.tenants import Scoped
 from holdfast.errors import InvalidInput
+from holdfast.storage.forms import CallForm, forwarded
 from holdfast.storage.ops.jobs import queries
 from holdfast.storage.port import Op, Store
 
@@ -51,6 +52,18 @@ class Clocks:
     aspan = span.awaiting
 
 
+class Handle:
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+
+    @forwarded
+    async def later(self, call: CallForm, *, by: int = 1) -> int:
+        """Return a later time."""
+        return await call(self._clocks.now, self._clocks.anow, plus=0) + by
+
+    alater = later.awaiting
+
+
 @pytest.fixture
 def clocks() -> Clocks:
     return Clocks(App(":memory:").open)
@@ -66,6 +79,15 @@ def test_both_forms_give_what_the_operation_gives(clocks: Clocks) -> None:
 def test_both_forms_of_a_composed_method_run_its_one_body(clocks: Clocks) -> None:
     assert clocks.span(2.0, least=10**12) == 2 * 10**12
     assert asyncio.run(clocks.aspan(2.0, least=10**12)) == 2 * 10**12
+
+
+def test_both_forms_of_a_forwarded_method_call_the_form_that_their_caller_can_use(clocks: Clocks) -> None:
+    handle, least = Handle(clocks), clocks.now() + 10**12
+    assert handle.later(by=10**12) >= least
+    assert asyncio.run(handle.alater(by=10**12)) >= least
+    assert str(inspect.signature(handle.alater)) == "(*, by: 'int' = 1) -> 'int'"
+    with pytest.raises(TypeError, match=r"Handle\.later\(\) got an unexpected keyword argument 'to'"):
+        handle.later(to=1)  # type: ignore[call-arg]
 
 
 def test_what_is_checked_before_the_operation_is_raised_by_both_forms(clocks: Clocks) -> None:

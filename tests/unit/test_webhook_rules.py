@@ -18,7 +18,7 @@ from holdfast.rules.webhooks import (
     ATTEMPTS,
     BODY_LIMIT,
     SCHEDULE,
-    Told,
+    EventSubject,
     call_tags,
     called_endpoint,
     check_call_kinds,
@@ -51,7 +51,7 @@ def endpoint(**fields: Any) -> Endpoint:
     return Endpoint(**{**known, **fields})
 
 
-def told(**fields: Any) -> Told:
+def told(**fields: Any) -> EventSubject:
     known: dict[str, Any] = {
         "id": "j",
         "state": "succeeded",
@@ -60,7 +60,7 @@ def told(**fields: Any) -> Told:
         "result": '"fine"',
         "result_size": 6,
     }
-    return Told(**{**known, **fields})
+    return EventSubject(**{**known, **fields})
 
 
 @pytest.mark.parametrize(

@@ -55,5 +55,5 @@ def line(event: Event) -> str:
     who = event.job or event.flow or event.detail.get("target") or ""
     named = {"queue": event.queue, "tenant": event.tenant, "attempt": event.attempt, "by": event.detail.get("actor")}
     facts = [event.task, *(f"{name} {value}" for name, value in named.items() if value)]
-    told = ", ".join(str(fact) for fact in (*facts, event.reason, event.detail.get("name")) if fact)
-    return f"{instant(event.at, exact=False)}  {event.kind:<18}  {who}  {told}".rstrip()
+    details = ", ".join(str(fact) for fact in (*facts, event.reason, event.detail.get("name")) if fact)
+    return f"{instant(event.at, exact=False)}  {event.kind:<18}  {who}  {details}".rstrip()

@@ -123,17 +123,17 @@ def cancel(
 ) -> None:
     """Cancel unfinished jobs: all of them, only pending ones, or only the flow itself."""
     app = find_app(app_name, store)
-    told = []
+    results = []
     for flow in ids:
         done = app.flows.cancel(flow, policy, reason=reason or "cancelled", actor=actor)
         ended = _ended(app, flow, wait)
-        told.append(plain(done) | ended)
+        results.append(plain(done) | ended)
         if not as_json:
             how = "was already cancelled" if done.again else "is cancelled"
             echo(f"flow {flow} {how} ({done.policy}); {len(done.members):,} jobs affected; it is {ended['state']}")
     if as_json:
-        print_json({"flows": told})
-    ctx.exit(0 if wait is None or all(item["state"] != "running" for item in told) else FAILED)
+        print_json({"flows": results})
+    ctx.exit(0 if wait is None or all(item["state"] != "running" for item in results) else FAILED)
 
 
 @flows.command(cls=Command)

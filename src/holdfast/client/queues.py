@@ -95,28 +95,28 @@ class Queues:
     @composed
     async def pause(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Accept jobs but start none, in every worker."""
-        return _told(await line.write(_move(queue, QueueState.PAUSED, actor, reason)))
+        return _warned(await line.write(_move(queue, QueueState.PAUSED, actor, reason)))
 
     apause = pause.awaiting
 
     @composed
     async def resume(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Accept and start jobs again."""
-        return _told(await line.write(_move(queue, QueueState.ACTIVE, actor, reason)))
+        return _warned(await line.write(_move(queue, QueueState.ACTIVE, actor, reason)))
 
     aresume = resume.awaiting
 
     @composed
     async def drain(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Start the waiting jobs and refuse new ones with QueueClosed."""
-        return _told(await line.write(_move(queue, QueueState.DRAINING, actor, reason)))
+        return _warned(await line.write(_move(queue, QueueState.DRAINING, actor, reason)))
 
     adrain = drain.awaiting
 
     @composed
     async def disable(self, line: Line, queue: str, *, actor: str = "app", reason: str = "") -> QueueSettings:
         """Start no jobs and refuse new ones with QueueClosed."""
-        return _told(await line.write(_move(queue, QueueState.DISABLED, actor, reason)))
+        return _warned(await line.write(_move(queue, QueueState.DISABLED, actor, reason)))
 
     adisable = disable.awaiting
 
@@ -198,7 +198,7 @@ async def _known(tx: Tx) -> set[str]:
     return named.union(*(worker.queues for worker in await list_workers(tx)))
 
 
-def _told(moved: tuple[QueueSettings, builtins.list[str] | None]) -> QueueSettings:
+def _warned(moved: tuple[QueueSettings, builtins.list[str] | None]) -> QueueSettings:
     """Log a warning for a queue that may be mistyped; it may also get its first jobs later."""
     after, others = moved
     if others is not None:

@@ -225,14 +225,14 @@ class FailedRuns:
         self, line: Line, *, fingerprint: str | None = None, since: int = 0, limit: int = 200
     ) -> list[FailedRun]:
         """Return the newest failed runs, of one kind or of all, among the newest 1,000 since an instant."""
-        return self._told(await line.read(self._recent(since)), fingerprint, limit)
+        return self._runs_of(await line.read(self._recent(since)), fingerprint, limit)
 
     aruns = runs.awaiting
 
     def _recent(self, since: int) -> Op[list[Row]]:
         return Op(lambda tx: errors.recent(tx, tenant=self._tenant, since=since, n=MOST_RUNS), single=True)
 
-    def _told(self, rows: list[Row], fingerprint: str | None, limit: int) -> list[FailedRun]:
+    def _runs_of(self, rows: list[Row], fingerprint: str | None, limit: int) -> list[FailedRun]:
         if not 1 <= limit <= MOST_RUNS:
             raise InvalidInput(f"limit is {limit}; use 1 to {MOST_RUNS:,}")
         runs = [self._run(row) for row in rows]

@@ -375,12 +375,12 @@ def _silence(tail: Tail, since: float, patience: float | None) -> float | None:
 
 def _once_slow() -> Callable[[float], bool]:
     """Return a function that is True once, when nothing has come for long since an instant."""
-    told = False
+    warned = False
 
     def is_slow(since: float) -> bool:
-        nonlocal told
-        is_first = not told and time.monotonic() - since >= watch.PATIENCE
-        told = told or is_first
+        nonlocal warned
+        is_first = not warned and time.monotonic() - since >= watch.PATIENCE
+        warned = warned or is_first
         return is_first
 
     return is_slow

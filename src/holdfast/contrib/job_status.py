@@ -90,14 +90,14 @@ class Followers:
         except HoldfastError as error:  # A missing job or cursor is reported before the stream begins.
             return error_response(refusal_of(error))
         request.scope[SEATS] = self._seats
-        return stream(_told(app, job_id, after))
+        return stream(_messages(app, job_id, after))
 
 
 async def _anyone(connection: HTTPConnection) -> None:
     return None
 
 
-async def _told(app: App, job_id: str, after: str | None) -> AsyncIterator[Said]:
+async def _messages(app: App, job_id: str, after: str | None) -> AsyncIterator[Said]:
     shown: JobStatus | None = None
     while True:
         # Read before the frames: after an end there are no more of them.

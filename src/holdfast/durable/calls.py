@@ -249,10 +249,10 @@ class Durable:
         async def write(tx: Tx) -> Step:
             return await steps.record(tx, info.worker, info.id, info.epoch, step, took=took, wake_after=wake_after)
 
-        async def write_anew(tx: Tx) -> Step:
-            return await steps.record_anew(tx, info.worker, info.id, info.epoch, step, took=took)
+        async def write_over(tx: Tx) -> Step:
+            return await steps.overwrite(tx, info.worker, info.id, info.epoch, step, took=took)
 
-        op = Op(write_anew) if step.key in self._stale else Op(write, single=not is_large(value))
+        op = Op(write_over) if step.key in self._stale else Op(write, single=not is_large(value))
         return self._journal.add(await self.io.write(op))
 
     def keep(self, step: Step) -> None:

@@ -130,10 +130,10 @@ def events_of(chunk: Chunk, after: int = 0) -> Iterator[tuple[Cursor, Event]]:
         behind = Cursor(chunk.seq + 1, 0)
         yield behind, _single(chunk, str(behind))
         return
-    told, at = _told(chunk), instant_of(chunk.at)
-    for n, facts in enumerate(told[after:], after + 1):
+    kept, at = _kept(chunk), instant_of(chunk.at)
+    for n, facts in enumerate(kept[after:], after + 1):
         # After the last one, the position is the next row: nothing is missed when this one is pruned.
-        place = Cursor(chunk.seq + 1, 0) if n == len(told) else Cursor(chunk.seq, n)
+        place = Cursor(chunk.seq + 1, 0) if n == len(kept) else Cursor(chunk.seq, n)
         job, task, queue, tenant, previous, state, attempt, epoch, worker, tags, flow = facts
         yield place, Event(
             cursor=str(place), at=at, kind=f"job.{_verb(previous, state, None)}", tenant=tenant, job=job,
@@ -142,14 +142,14 @@ def events_of(chunk: Chunk, after: int = 0) -> Iterator[tuple[Cursor, Event]]:
         )  # fmt: skip
 
 
-def _told(chunk: Chunk) -> list[list[Any]]:
+def _kept(chunk: Chunk) -> list[list[Any]]:
     try:
-        told = _decode(chunk.body or "")
+        kept = _decode(chunk.body or "")
     except msgspec.DecodeError as wrong:
         raise Corruption(f"row {chunk.seq} of the event log cannot be read: {wrong}") from wrong
-    if any(len(facts) != _FACTS for facts in told):
+    if any(len(facts) != _FACTS for facts in kept):
         raise Corruption(f"row {chunk.seq} of the event log holds what no version of Holdfast writes")
-    return told
+    return kept
 
 
 def _single(chunk: Chunk, cursor: str) -> Event:

@@ -72,7 +72,7 @@ class Account:
     @property
     def current(self) -> Account:
         """Return the account as it is now: reset if that is due, even if the reset is not written yet."""
-        return begun_anew(self) if self.is_due else self
+        return after_reset(self) if self.is_due else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def crossed(budget: str, before: Line, after: Line) -> list[Crossed]:
     return found
 
 
-def begun_anew(account: Account) -> Account:
+def after_reset(account: Account) -> Account:
     """Reset the amounts spent. Totals over the budget's lifetime stay."""
     lines = {name: replace(line, spent=0, warned=False) for name, line in account.lines.items()}
     return replace(

@@ -39,7 +39,7 @@ _KIND: Final = re.compile(r"(?:job|flow|signal|operator)(?:\.[a-z_]{1,32}){0,3}"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EventSubject:
     """The stored facts about an event's job, as they were when its messages were made."""
 
     id: str
@@ -63,10 +63,10 @@ def receives(endpoint: Endpoint, event: Event) -> bool:
         return False
     if endpoint.called:
         return endpoint.tenant == event.tenant and _is_called(endpoint, event)
-    return hears_kind(endpoint, event.kind) and (endpoint.tags is None or not set(endpoint.tags).isdisjoint(event.tags))
+    return takes_kind(endpoint, event.kind) and (endpoint.tags is None or not set(endpoint.tags).isdisjoint(event.tags))
 
 
-def hears_kind(endpoint: Endpoint, kind: str) -> bool:
+def takes_kind(endpoint: Endpoint, kind: str) -> bool:
     """Return whether an endpoint that no job names is notified of some events of a kind."""
     return _is_among(kind, _UNSAID if endpoint.events is None else endpoint.events)
 
@@ -135,20 +135,20 @@ def check_call_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
     return checked
 
 
-def message(message_id: str, event: Event, told: Told | None) -> str:
+def message(message_id: str, event: Event, about: EventSubject | None) -> str:
     """Return the body of a delivery: JSON of at most 256 KiB. Parts that do not fit are omitted and marked so."""
     data: dict[str, Any] = {
         "job": event.job, "task": event.task, "queue": event.queue, "tenant": event.tenant or None,
         "tags": own_tags(event.tags), "flow": event.flow, "state": event.state, "previous_state": event.previous,
-        "reason": event.reason, "attempt": event.attempt, **event.detail, **_outcome(event, told),
+        "reason": event.reason, "attempt": event.attempt, **event.detail, **_outcome(event, about),
     }  # fmt: skip
     body = {"id": message_id, "type": event.kind, "timestamp": timestamp(event.at), "data": data}
     for left_out in ("result", "artifacts", "error", "tags", "detail"):
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         if len(text.encode()) <= BODY_LIMIT:
             return text
-        if left_out == "result" and told is not None and data.get("result"):
-            data |= _referred(told)
+        if left_out == "result" and about is not None and data.get("result"):
+            data |= _referred(about)
         _leave_out(data, left_out)
     return json.dumps({**body, "data": {"job": event.job, "state": event.state}}, separators=(",", ":"))
 
@@ -200,33 +200,35 @@ def _is_among(kind: str, wanted: Collection[str]) -> bool:
     return any(kind == one or kind.startswith(f"{one}.") for one in wanted)
 
 
-def _outcome(event: Event, told: Told | None) -> dict[str, Any]:
-    if told is None or event.job is None:
+def _outcome(event: Event, about: EventSubject | None) -> dict[str, Any]:
+    if about is None or event.job is None:
         return {}
-    found: dict[str, Any] = {"error": _error(_error_then(event, told)), "result": None, "artifacts": []}
+    found: dict[str, Any] = {"error": _error(_error_then(event, about)), "result": None, "artifacts": []}
     # The job may have changed since: its current state says nothing about the event.
-    if told.state != event.state:
+    if about.state != event.state:
         return found
-    found["artifacts"] = _artifacts(told)
-    if told.state == JobState.SUCCEEDED and told.result is not None:
-        found["result"] = json.loads(told.result)
-    elif told.state == JobState.SUCCEEDED and told.result_size:
-        found |= {"result_omitted": True, **_referred(told)}
+    found["artifacts"] = _artifacts(about)
+    if about.state == JobState.SUCCEEDED and about.result is not None:
+        found["result"] = json.loads(about.result)
+    elif about.state == JobState.SUCCEEDED and about.result_size:
+        found |= {"result_omitted": True, **_referred(about)}
     return found
 
 
-def _error_then(event: Event, told: Told) -> str | None:
+def _error_then(event: Event, about: EventSubject) -> str | None:
     """Return the error of the run that the event ended, or of an end that no run made."""
-    if is_end_of_run(event) and event.epoch in told.errors:
-        return told.errors[event.epoch]
+    if is_end_of_run(event) and event.epoch in about.errors:
+        return about.errors[event.epoch]
     return (
-        last_error(told.state, told.reason, told.error) if told.state == event.state and event.kind in _ENDS else None
+        last_error(about.state, about.reason, about.error)
+        if about.state == event.state and event.kind in _ENDS
+        else None
     )
 
 
-def _referred(told: Told) -> dict[str, Any]:
+def _referred(about: EventSubject) -> dict[str, Any]:
     """Return the size of a result that is not sent along, and the path to fetch it."""
-    return {"result_bytes": told.result_size, "result_path": f"{_API}/jobs/{quote(told.id, safe='')}/result"}
+    return {"result_bytes": about.result_size, "result_path": f"{_API}/jobs/{quote(about.id, safe='')}/result"}
 
 
 def _error(text: str | None) -> dict[str, str] | None:
@@ -237,12 +239,12 @@ def _error(text: str | None) -> dict[str, str] | None:
     return {"type": str(error.get("type", "")), "message": str(error.get("message", ""))[:_ERROR_LIMIT]}
 
 
-def _artifacts(told: Told) -> list[dict[str, Any]]:
-    below = f"{_API}/jobs/{quote(told.id, safe='')}/artifacts"
-    result = [(COMPLETION, "application/json", told.result_size)] if told.state == JobState.SUCCEEDED else []
+def _artifacts(about: EventSubject) -> list[dict[str, Any]]:
+    below = f"{_API}/jobs/{quote(about.id, safe='')}/artifacts"
+    result = [(COMPLETION, "application/json", about.result_size)] if about.state == JobState.SUCCEEDED else []
     return [
         {"name": name, "content_type": kind, "size": size, "path": f"{below}/{quote(name, safe='')}/content"}
-        for name, kind, size in (*result, *told.artifacts[:_ARTIFACTS])
+        for name, kind, size in (*result, *about.artifacts[:_ARTIFACTS])
         if size is not None
     ]
 
@@ -288,7 +290,7 @@ class Audience:
             plain: list[Endpoint] = []
             tagged: defaultdict[str, list[Endpoint]] = defaultdict(list)
             for endpoint in self._of_tenant.get(tenant, ()):
-                if not hears_kind(endpoint, kind):
+                if not takes_kind(endpoint, kind):
                     continue
                 if endpoint.tags is None:
                     plain.append(endpoint)

@@ -281,10 +281,10 @@ def of_keyed_result(job: JobRecord) -> KeyedResult:
 
 def _shown(job: JobRecord) -> ShownError:
     error = decoded(job.error)
-    told = error if isinstance(error, dict) else {}
+    stored = error if isinstance(error, dict) else {}
     # Redacted again: an older version may have stored it.
-    text = redact(str(told.get("message", "")))[:_LONGEST_MESSAGE]
-    return ShownError(type=str(told.get("type", job.state.value)), message=text)
+    text = redact(str(stored.get("message", "")))[:_LONGEST_MESSAGE]
+    return ShownError(type=str(stored.get("type", job.state.value)), message=text)
 
 
 def of_outcome(job: JobRecord, *, payload: bool = True) -> Outcome:

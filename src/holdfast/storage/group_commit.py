@@ -44,10 +44,10 @@ _log = logging.getLogger("holdfast.storage")
 class Combiner(Generic[W]):
     """The combining lock. Safe from any thread and any event loop."""
 
-    def __init__(self, commit: Commit[W], *, room: int = 10_000, told: Callable[[], None] = lambda: None) -> None:
-        """`told` is called when the callers of a batch have their results, before the next one may begin."""
+    def __init__(self, commit: Commit[W], *, room: int = 10_000, on_results: Callable[[], None] = lambda: None) -> None:
+        """`on_results` is called when the callers of a batch have their results, before the next one may begin."""
         self._commit = commit
-        self._told = told
+        self._on_results = on_results
         self._room = room
         self._closed = False
         self.renew_after_fork()
@@ -202,7 +202,7 @@ class Combiner(Generic[W]):
                 waiter.fail(OutcomeUnknown("the thread that committed this was interrupted; look, then repeat it"))
         deliver(self._flight)
         self._flight = []
-        self._told()
+        self._on_results()
 
     def _hand_over(self) -> None:
         """Wake the next leader. The helper of async callers needs no call: it drains the queue once summoned."""

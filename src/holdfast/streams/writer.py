@@ -164,7 +164,7 @@ class FrameBuffer:
         self._pauses = 0
         self._head = 0
         self._error: HoldfastError | None = None
-        self._is_full = self._is_told = False
+        self._is_full = self._is_reported = False
         self._is_open = True
 
     # -- the handler's side
@@ -205,8 +205,8 @@ class FrameBuffer:
         with self._lock:
             if self._error is not None:
                 raise self._error
-            if self._is_full and not self._is_told:
-                self._is_told = True
+            if self._is_full and not self._is_reported:
+                self._is_reported = True
                 raise StreamFull(self.info.id)
 
     def finish(self) -> Future[None] | None:
@@ -237,7 +237,7 @@ class FrameBuffer:
         """Return the write error that the handler has not seen. The loss of the lease is reported elsewhere."""
         if self._error is not None and not isinstance(self._error, (LeaseLost, NotFound)):
             return self._error
-        return StreamFull(self.info.id) if self._is_full and not self._is_told else None
+        return StreamFull(self.info.id) if self._is_full and not self._is_reported else None
 
     def _is_crowded(self, times: int = 1) -> bool:
         return len(self._drafts) >= times * _MOST_FRAMES or self._size >= times * _MOST_BYTES
@@ -250,7 +250,7 @@ class FrameBuffer:
         if draft is None or draft.best_effort:
             return
         if self._is_full or self._head + len(self._drafts) >= MAX_FRAMES:
-            self._is_full = self._is_told = True
+            self._is_full = self._is_reported = True
             raise StreamFull(self.info.id)
 
     def _note(self, *, is_first: bool = False) -> None:

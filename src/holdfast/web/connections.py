@@ -79,7 +79,7 @@ class BoundedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._body_since = 0.0
-        self._heard_at = 0.0
+        self._received_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -96,7 +96,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at = self.loop.time()
+        self._received_at = self.loop.time()
         super().data_received(data)
 
     def handle_events(self) -> None:
@@ -155,7 +155,7 @@ class BoundedProtocol(H11Protocol):
     def _check_body(self) -> None:
         now = self.loop.time()
         # While reading is paused, the site is the slow side.
-        stalls = now - self._heard_at >= STALL_SECONDS and not self.flow.read_paused
+        stalls = now - self._received_at >= STALL_SECONDS and not self.flow.read_paused
         if stalls or now - self._body_since >= BODY_SECONDS:
             self._give_up()
         else:

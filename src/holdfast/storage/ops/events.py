@@ -76,7 +76,7 @@ async def stages(tx: Tx, job_id: str, run: str, stages: Sequence[str]) -> None:
     tx.notify(TOPIC)
 
 
-async def hear_or_ignore(tx: Tx) -> None:
+async def log_or_ignore_new_jobs(tx: Tx) -> None:
     """Set whether new jobs are recorded at all, after a queue's setting changed."""
     verbose = await tx.one(sql.any_loud_queue)
     await tx.one(sql.hear_new_jobs if verbose else sql.ignore_new_jobs)

@@ -10,7 +10,7 @@ from ...model.queues import QueueRecord, QueueState
 from ..port import Row, Tx, Value
 from ..statements import sql
 from .audit import audit
-from .events import hear_or_ignore
+from .events import log_or_ignore_new_jobs
 
 
 async def change_queue(
@@ -34,7 +34,7 @@ async def change_queue(
         after={field: getattr(after, field) for field in changed},
     )
     if "events" in changes:
-        await hear_or_ignore(tx)
+        await log_or_ignore_new_jobs(tx)
     # Its workers poll again: they may claim now, or its jobs have other defaults.
     tx.notify(f"queue:{name}")
     return after

@@ -55,7 +55,7 @@ async def record(
     return replace(step, value=value, started_at=row[1], ended_at=row[2], epoch=epoch)
 
 
-async def record_anew(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0) -> Step:
+async def overwrite(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *, took: int = 0) -> Step:
     """Write an entry in place of a failure with which an earlier attempt ended."""
     await tx.one(sql.drop_failed_step, job_id=job_id, key=step.key, epoch=epoch)
     return await record(tx, owner, job_id, epoch, step, took=took)
@@ -63,7 +63,7 @@ async def record_anew(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, *
 
 async def record_all(tx: Tx, owner: str, job_id: str, epoch: int, steps: Sequence[Step]) -> list[Step]:
     """Write several failures, all or none."""
-    return [await record_anew(tx, owner, job_id, epoch, step) for step in steps]
+    return [await overwrite(tx, owner, job_id, epoch, step) for step in steps]
 
 
 async def record_enqueue(tx: Tx, owner: str, job_id: str, epoch: int, step: Step, spec: JobSpec) -> Enqueued:

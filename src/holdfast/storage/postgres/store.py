@@ -47,7 +47,7 @@ class PostgresStore:
     pooled connection, `limit` the seconds that the server may leave a statement unanswered. `pool_size` counts the
     connections for blocking callers, and again for each event loop.
     `depth` is how many merged batches are under way at once. `schema` is set as a connection option, which PgBouncer
-    refuses unless told otherwise; behind it, let the role set its search_path.
+    refuses by default; behind it, let the role set its search_path.
     """
 
     backend = "postgres"

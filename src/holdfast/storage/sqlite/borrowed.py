@@ -42,11 +42,11 @@ class BorrowedConnection:
         self._made.setdefault(threading.get_ident(), WeakSet()).add(connection)
         return connection
 
-    def held_by_this_thread(self, lent: sqlite3.Connection | None = None) -> bool:
-        """Return whether this thread has a transaction open on one of its connections, other than the lent one."""
+    def held_by_this_thread(self, passed: sqlite3.Connection | None = None) -> bool:
+        """Return whether this thread has a transaction open on one of its connections, other than the passed one."""
         if not self._made:
             return False
-        return any(_in_transaction(one) for one in self._made.get(threading.get_ident(), ()) if one is not lent)
+        return any(_in_transaction(one) for one in self._made.get(threading.get_ident(), ()) if one is not passed)
 
     def any_open(self) -> bool:
         """Return whether any connection made here is open, in whatever thread."""

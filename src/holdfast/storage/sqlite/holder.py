@@ -24,10 +24,10 @@ _WAL_WRITER: Final = range(120, 121)
 _ROLLBACK_LOCKS: Final = range(0x40000000, 0x40000200)
 
 
-def caller_holds_lock(path: str, *, blocks: bool, lent: sqlite3.Connection | None = None) -> bool:
+def caller_holds_lock(path: str, *, blocks: bool, passed: sqlite3.Connection | None = None) -> bool:
     """Return whether the caller holds the lock. `blocks` says that the whole thread waits, not only a task of it.
 
-    `lent` is the connection that waits, if it is the caller's own.
+    `passed` is the connection that waits, if it is the caller's own.
     """
     if not _is_locked_here(path):
         return False
@@ -36,7 +36,7 @@ def caller_holds_lock(path: str, *, blocks: bool, lent: sqlite3.Connection | Non
     if not found or not _is_locked_here(path) or _open_transactions() != found:
         return False
     known = [id(connection) for connection in _connections_of_caller()]
-    others = [one for one in found if one is not lent]
+    others = [one for one in found if one is not passed]
     return bool(others) and all(id(one) in known or (blocks and _is_of_this_thread(one)) for one in others)
 
 

@@ -84,13 +84,13 @@ class SqliteStore:
         self._try_again_at = 0.0
         self._while_away = ExitStack()
         self._inherited = False
-        self._lent_at_fork = False
+        self._passed_at_fork = False
         self._opening = threading.Lock()
         self._closed = False
         self.outage: Final = Outage()
         self.timings: Final = Timings()
         self._borrowed = BorrowedConnection(self._settings.location, durable=durable)
-        self._combiner: Combiner[Work] = Combiner(self._commit, room=room, told=self._notify_listeners)
+        self._combiner: Combiner[Work] = Combiner(self._commit, room=room, on_results=self._notify_listeners)
         self._notices = Notices(path)
         self._watch = Watch(self._look, self._movements, self._notices, path and f"{path}-wal")
         self._wakeups = SqliteWakeups(self._watch)
@@ -99,8 +99,8 @@ class SqliteStore:
             "sqlite",
             self._settings.clock,
             self._announce,
-            run_on_sqlite=self._run_lent,
-            begin_on_sqlite=self._begin_lent,
+            run_on_sqlite=self._run_passed,
+            begin_on_sqlite=self._begin_passed,
         )
         renew_after_fork(self)
         if path is not None:
@@ -210,7 +210,7 @@ class SqliteStore:
     def before_fork(self) -> None:
         """Close the file. SQLite keeps its locks on a file in memory: a child that inherits these records believes that
         it holds what it does not hold, or waits for ever for a lock that no process holds."""
-        self._lent_at_fork = self._borrowed.any_open()
+        self._passed_at_fork = self._borrowed.any_open()
         try:
             self._while_away.enter_context(self._combiner.exclusive())
         except RuntimeError:
@@ -230,21 +230,21 @@ class SqliteStore:
         self._while_away = ExitStack()
         self._borrowed = BorrowedConnection(self._settings.location, durable=self._settings.durable)
         session, self._current = self._current, None
-        held = self._lent_at_fork or (session is not None and self._settings.location.path is not None)
+        held = self._passed_at_fork or (session is not None and self._settings.location.path is not None)
         self._inherited = self._inherited or held
         if session is not None:
             session.park()
 
-    def _begin_lent(self, connection: sqlite3.Connection) -> None:
+    def _begin_passed(self, connection: sqlite3.Connection) -> None:
         """Begin as a writer. Raises SelfLocked if another transaction of the caller holds the lock."""
         try:
             begin_soon(connection, SUSPICIOUS)
         except StorageBusy:
-            self._refuse_self_lock(blocks=True, lent=connection)
+            self._refuse_self_lock(blocks=True, passed=connection)
             with translated():
                 connection.execute("begin immediate")
 
-    def _run_lent(self, connection: sqlite3.Connection, op: Op[T]) -> tuple[T, set[str]]:
+    def _run_passed(self, connection: sqlite3.Connection, op: Op[T]) -> tuple[T, set[str]]:
         if self._settings.location.memory:
             self._session()
         elif self._current is None:
@@ -253,7 +253,7 @@ class SqliteStore:
             answer, topics = self._borrowed.run(connection, op, self._settings.clock.now(), self._check_borrowed_schema)
         except StorageBusy as busy:
             if busy.__cause__ is not None and is_busy(busy.__cause__):
-                self._refuse_self_lock(blocks=True, lent=connection)
+                self._refuse_self_lock(blocks=True, passed=connection)
             raise
         # The watches see the caller's commit, here and in other processes, like one of another process; a rollback
         # notifies no one.
@@ -298,15 +298,15 @@ class SqliteStore:
             self._refuse_self_lock(blocks=False)
         return await self._combiner.arun(structs.replace(work, settled_to_wait=True), weight)
 
-    def _refuse_self_lock(self, *, blocks: bool, lent: sqlite3.Connection | None = None) -> None:
-        """Raise where the lock is held by a transaction of the caller that waits for it, other than the lent one."""
+    def _refuse_self_lock(self, *, blocks: bool, passed: sqlite3.Connection | None = None) -> None:
+        """Raise where the lock is held by a transaction of the caller that waits for it, other than the passed one."""
         path = self._settings.location.path
         if path is None:
-            held = blocks and self._borrowed.held_by_this_thread(lent)
+            held = blocks and self._borrowed.held_by_this_thread(passed)
         else:
-            held = caller_holds_lock(path, blocks=blocks, lent=lent)
+            held = caller_holds_lock(path, blocks=blocks, passed=passed)
         if held:
-            raise self_locked(path, lent=lent is not None) from None
+            raise self_locked(path, passed=passed is not None) from None
 
     def _session(self) -> Session:
         """Return the session, opened if need be. Waits for a file that is not in WAL mode yet."""

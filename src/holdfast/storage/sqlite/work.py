@@ -101,9 +101,9 @@ def held_too_long(seconds: float) -> StorageBusy:
     )
 
 
-def self_locked(path: str | None, *, lent: bool = False) -> SelfLocked:
-    """Return the error for a caller that waits for itself; `lent` says that it passed another connection."""
-    if lent:
+def self_locked(path: str | None, *, passed: bool = False) -> SelfLocked:
+    """Return the error for a caller that waits for itself; `passed` says that it passed another connection."""
+    if passed:
         return SelfLocked(
             f"another open transaction of yours holds the lock of {path or 'the database'}, and this connection would"
             " wait for its end; pass the same connection to both calls, or commit the other one first",

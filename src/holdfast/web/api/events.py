@@ -64,7 +64,7 @@ async def read_events(call: Call, query: EventQuery) -> Events | Response:
     if after is not None:
         # An invalid cursor is reported before the stream begins. Unfiltered, so it reads at most one page.
         await call.app.events.aread(after, limit=1)
-    return stream(_told(call, "0-0" if after == "start" else after, wanted))
+    return stream(_messages(call, "0-0" if after == "start" else after, wanted))
 
 
 async def _page(call: Call, query: EventQuery, wanted: EventFilter) -> Events:
@@ -83,13 +83,13 @@ async def _page(call: Call, query: EventQuery, wanted: EventFilter) -> Events:
     return Events(items=found, next=place or "start")
 
 
-async def _told(call: Call, after: str | None, wanted: EventFilter) -> AsyncIterator[Said | bytes]:
+async def _messages(call: Call, after: str | None, wanted: EventFilter) -> AsyncIterator[Said | bytes]:
     marked = SYSTEM_CLOCK.monotonic()
     async for passed in event_reader(call.app).follow(after):
-        told = [event for event in passed.events if wanted.wants(event)]
-        for event in told:
+        wanted_events = [event for event in passed.events if wanted.wants(event)]
+        for event in wanted_events:
             yield Said(msgspec.json.encode(event).decode(), event="event", id=event.cursor)
-        if told or SYSTEM_CLOCK.monotonic() > marked + _MARK_EVERY:
+        if wanted_events or SYSTEM_CLOCK.monotonic() > marked + _MARK_EVERY:
             marked = SYSTEM_CLOCK.monotonic()
             # An id without data: a client that reconnects does not read again what its filter skipped.
             yield f"id: {passed.place}\n\n".encode()

@@ -92,7 +92,8 @@ def _health(
 ) -> Answered[Health]:
     named = call.may("read") and not call.identity.tenant
     troubles = [
-        Trouble(code=one.code, message=one.told(named=named)) for one in ((down,) if down is not None else findings)
+        Trouble(code=one.code, message=one.message_for(named=named))
+        for one in ((down,) if down is not None else findings)
     ]
     status: Status = "down" if down is not None else "degraded" if findings else "ok"
     health = Health(
@@ -109,7 +110,7 @@ class Finding:
     text: str
     names: tuple[str, ...] = ()
 
-    def told(self, *, named: bool) -> str:
+    def message_for(self, *, named: bool) -> str:
         if not named or not self.names:
             return self.text
         more = " …" if len(self.names) > _MOST_NAMED else ""

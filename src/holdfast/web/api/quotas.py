@@ -87,7 +87,7 @@ async def admit_to_quota(call: Call, name: Name, query: TenantQuery, body: Holde
 
     It counts as active until it is released or its window ends.
     """
-    return _told(await _quotas(call, query.tenant).aadmit(name, body.key))
+    return _admittance(await _quotas(call, query.tenant).aadmit(name, body.key))
 
 
 @group.post("/quotas/{name}/release", needs="operate")
@@ -96,7 +96,7 @@ async def release_from_quota(call: Call, name: Name, query: TenantQuery, body: H
     return Changed(changed=await _quotas(call, query.tenant).arelease(name, body.key))
 
 
-def _told(answer: Admission) -> Admittance:
+def _admittance(answer: Admission) -> Admittance:
     match answer:
         case Admitted():
             return Admittance(admitted=True, outcome="admitted")

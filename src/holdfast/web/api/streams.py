@@ -64,7 +64,7 @@ async def read_stream(call: Call, job_id: Name, query: StreamQuery) -> Frames | 
     if ahead.closed and not ahead.frames and last_id(call.request):
         # A browser reconnects after the end unless the response says that nothing follows.
         return Response(None, 204)
-    return stream(_told(call, job_id, after, best_effort=query.best_effort))
+    return stream(_messages(call, job_id, after, best_effort=query.best_effort))
 
 
 @group.get("/jobs/{job_id}/progress", needs="read")
@@ -79,7 +79,7 @@ async def get_summary(call: Call, job_id: Name) -> Summary:
     return await call.client.streams.asummary(job_id)
 
 
-async def _told(call: Call, job_id: str, after: str | None, *, best_effort: bool) -> AsyncIterator[Said]:
+async def _messages(call: Call, job_id: str, after: str | None, *, best_effort: bool) -> AsyncIterator[Said]:
     cursor = after
     frames = call.client.streams.afollow(job_id, after=after, best_effort=best_effort, at_once=_AT_ONCE)
     async for frame in frames:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import wraps
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 import msgspec
 
-from ...errors import Conflict, InvalidInput
 from ...model.flows import CancelPolicy, FlowGraph, MemberRecord
 from ...model.jobs import JobState
 from ..graph.grouping import MOST
@@ -20,7 +18,7 @@ from ..wire.call import Call
 from ..wire.operation import Group
 from .flow_graph import draw, feeds_of
 from .flows import mix_of
-from .forms import Act, ActForm, ask, sentence
+from .forms import ActForm, ask, refusals_at
 from .frame import Done, Page
 from .templates import below
 
@@ -146,21 +144,11 @@ class MemberForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True)
     alone: str = ""
 
 
-def _told(act: Act) -> Act:
-    """Show conflicts with the flow's state on its page."""
-
-    @wraps(act)
-    async def telling(call: Call, flow_id: str, **given: Any) -> Done | Page:
-        try:
-            return await act(call, flow_id, **given)
-        except (Conflict, InvalidInput) as refused:
-            return Done(below("flows", flow_id), sentence(str(refused)), ok=False)
-
-    return telling
+_on_its_page = refusals_at(lambda flow_id, **_: below("flows", flow_id))
 
 
 @group.post("/flows/{flow_id}/cancel", needs="operate")
-@_told
+@_on_its_page
 async def cancel(call: Call, flow_id: str, form: CancelForm) -> Done | Page:
     """Cancel the unfinished jobs, as far as the policy says."""
     there = below("flows", flow_id)
@@ -183,7 +171,7 @@ async def cancel(call: Call, flow_id: str, form: CancelForm) -> Done | Page:
 
 
 @group.post("/flows/{flow_id}/retry", needs="operate")
-@_told
+@_on_its_page
 async def retry(call: Call, flow_id: str, form: ActForm) -> Done | Page:
     """Run the failed jobs again, and those skipped because of them."""
     jobs = await call.client.flows.aretry(flow_id, actor=call.actor, reason=form.reason)
@@ -193,7 +181,7 @@ async def retry(call: Call, flow_id: str, form: ActForm) -> Done | Page:
 
 
 @group.post("/flows/{flow_id}/retry-member", needs="operate")
-@_told
+@_on_its_page
 async def retry_member(call: Call, flow_id: str, form: MemberForm) -> Done | Page:
     """Run a job again, whatever its outcome, and its dependents."""
     there = below("flows", flow_id)

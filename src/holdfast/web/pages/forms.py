@@ -32,19 +32,27 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 def back_at(path: str) -> Callable[[Act], Act]:
-    """Show conflicts and invalid input on the page at `path` instead of an error page."""
+    """Show conflicts, invalid input and what is missing on the page at `path` instead of an error page."""
+    return _refusals_at(lambda **_: path, Conflict, InvalidInput, NotFound)
 
+
+def refusals_at(path: Callable[..., str]) -> Callable[[Act], Act]:
+    """Show conflicts and invalid input on a page; `path` returns its address from the arguments of the act."""
+    return _refusals_at(path, Conflict, InvalidInput)
+
+
+def _refusals_at(path: Callable[..., str], *shown: type[HoldfastError]) -> Callable[[Act], Act]:
     def decorate(act: Act) -> Act:
         @wraps(act)
-        async def telling(call: Call, **given: Any) -> Done | Page:
+        async def guarded(call: Call, **given: Any) -> Done | Page:
             try:
                 return await act(call, **given)
             except BeyondScope:
                 raise
-            except (Conflict, InvalidInput, NotFound) as refused:
-                return Done(path, sentence(str(refused)), ok=False)
+            except shown as refused:
+                return Done(path(**given), sentence(str(refused)), ok=False)
 
-        return telling
+        return guarded
 
     return decorate
 

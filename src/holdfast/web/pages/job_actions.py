@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import wraps
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +15,7 @@ from ..api.enqueue import task_of
 from ..search.meaning import tags_of
 from ..wire.call import Call
 from ..wire.operation import Group
-from .forms import Act, ActForm, Word, sentence, values_of
+from .forms import ActForm, Word, refusals_at, values_of
 from .frame import Done, Page
 from .job import JobQuery, shows
 from .templates import job_path
@@ -30,17 +29,8 @@ class ForkForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
     step: str
 
 
-def told(act: Act) -> Act:
-    """Show conflicts with the job's state on its page: it has changed since the page was rendered."""
-
-    @wraps(act)
-    async def telling(call: Call, job_id: str, **given: Any) -> Done | Page:
-        try:
-            return await act(call, job_id, **given)
-        except (Conflict, InvalidInput) as refused:
-            return Done(job_path(job_id), sentence(str(refused)), ok=False)
-
-    return telling
+on_its_page = refusals_at(lambda job_id, **_: job_path(job_id))
+"""Shows conflicts with the job's state on its page: it has changed since the page was rendered."""
 
 
 def _offer(record: JobAction) -> None:
@@ -68,7 +58,7 @@ def _offer(record: JobAction) -> None:
         kw_only=True,
     )
     act.__annotations__["form"] = form
-    group.post(f"/jobs/{{job_id}}/{record.slug}", needs=record.scope)(told(act))
+    group.post(f"/jobs/{{job_id}}/{record.slug}", needs=record.scope)(on_its_page(act))
 
 
 for _record in ACTIONS.values():
@@ -77,7 +67,7 @@ for _record in ACTIONS.values():
 
 
 @group.post("/jobs/{job_id}/fork", needs="operate")
-@told
+@on_its_page
 async def fork(call: Call, job_id: str, form: ForkForm) -> Done | Page:
     """Create a new job that runs again from a step."""
     made = await call.client.jobs.afork(job_id, from_step=form.step, actor=call.actor, reason=form.reason)
@@ -131,7 +121,7 @@ class AgainForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 @group.post("/jobs/{job_id}/signal", needs="signal")
-@told
+@on_its_page
 async def signal(call: Call, job_id: str, form: SignalForm) -> Done | Page:
     """Send a signal; an open waitpoint of that name receives it."""
     there = f"{job_path(job_id)}?tab=signals"
@@ -147,7 +137,7 @@ async def signal(call: Call, job_id: str, form: SignalForm) -> Done | Page:
 
 
 @group.post("/jobs/{job_id}/resume", needs="operate")
-@told
+@on_its_page
 async def resume(call: Call, job_id: str, form: ResumeForm) -> Done | Page:
     """Resume the job, whatever it waits for."""
     payload = read_answer("json", form.answer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from functools import wraps
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ from ...model.schedules import Schedule, ScheduleKey, ScheduleState
 from ...rules.cron import check_zone
 from ..wire.call import Call
 from ..wire.operation import Group
-from .forms import Act, Word, ask, sentence, words_of
+from .forms import Word, ask, refusals_at, words_of
 from .frame import Done, Page
 from .schedule_forms import (
     BackfillForm,
@@ -95,19 +94,11 @@ def _span(schedule: Schedule) -> dict[str, str]:
     return {"start": f"{day:%Y-%m-%dT%H:%M}", "end": f"{now:%Y-%m-%dT%H:%M}"}
 
 
-def _told(act: Act) -> Act:
-    @wraps(act)
-    async def telling(call: Call, name: str, form: ScheduleForm) -> Done | Page:
-        try:
-            return await act(call, name, form)
-        except (Conflict, InvalidInput) as refused:
-            return Done(path_of(ScheduleKey(form.tenant, name)), sentence(str(refused)), ok=False)
-
-    return telling
+_on_its_page = refusals_at(lambda name, form, **_: path_of(ScheduleKey(form.tenant, name)))
 
 
 @group.post("/schedules/{name}/pause", needs="operate")
-@_told
+@_on_its_page
 async def pause(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Pause the schedule."""
     before = await schedules_of(call, form.tenant).aget(name)
@@ -118,7 +109,7 @@ async def pause(call: Call, name: str, form: ScheduleForm) -> Done | Page:
 
 
 @group.post("/schedules/{name}/resume", needs="operate")
-@_told
+@_on_its_page
 async def resume(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Resume the schedule."""
     before = await schedules_of(call, form.tenant).aget(name)
@@ -129,7 +120,7 @@ async def resume(call: Call, name: str, form: ScheduleForm) -> Done | Page:
 
 
 @group.post("/schedules/{name}/run", needs="operate")
-@_told
+@_on_its_page
 async def run(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Enqueue a job now."""
     ran = await schedules_of(call, form.tenant).arun_now(name, actor=call.actor, reason=form.reason)
@@ -143,7 +134,7 @@ async def run(call: Call, name: str, form: ScheduleForm) -> Done | Page:
 
 
 @group.post("/schedules/{name}/delete", needs="operate")
-@_told
+@_on_its_page
 async def delete(call: Call, name: str, form: ScheduleForm) -> Done | Page:
     """Delete the schedule."""
     if not form.confirmed:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import wraps
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 import msgspec
 
-from ...errors import Conflict, HoldfastError, InvalidInput
+from ...errors import HoldfastError
 from ...model.webhooks import DeliveryWhole, Endpoint, Health
 from ...rules.webhooks import origin_of
 from ..wire.call import Call
 from ..wire.operation import Group
-from .forms import Act, ActForm, ask, number_of, sentence, words_of
+from .forms import ActForm, ask, number_of, refusals_at, words_of
 from .frame import Done, Page
 from .templates import below
 
@@ -199,19 +198,11 @@ class DeliveryForm(ActForm, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     delivery: Annotated[str, msgspec.Meta(max_length=128)]
 
 
-def _told(act: Act) -> Act:
-    @wraps(act)
-    async def telling(call: Call, endpoint: str, **given: Any) -> Done | Page:
-        try:
-            return await act(call, endpoint, **given)
-        except (Conflict, InvalidInput) as refused:
-            return Done(below("webhooks", endpoint), sentence(str(refused)), ok=False)
-
-    return telling
+_on_its_page = refusals_at(lambda endpoint, **_: below("webhooks", endpoint))
 
 
 @group.post("/webhooks/{endpoint}/disable", needs="operate")
-@_told
+@_on_its_page
 async def disable(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Disable the endpoint."""
     if not form.confirmed:
@@ -223,7 +214,7 @@ async def disable(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 
 
 @group.post("/webhooks/{endpoint}/enable", needs="operate")
-@_told
+@_on_its_page
 async def enable(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Enable the endpoint."""
     changed = await call.client.webhooks.aenable(endpoint, actor=call.actor, reason=form.reason)
@@ -232,7 +223,7 @@ async def enable(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 
 
 @group.post("/webhooks/{endpoint}/rotate", needs="admin")
-@_told
+@_on_its_page
 async def rotate(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Rotate the secret; the page shows the new one once."""
     if not form.confirmed:
@@ -244,7 +235,7 @@ async def rotate(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 
 
 @group.post("/webhooks/{endpoint}/test", needs="operate")
-@_told
+@_on_its_page
 async def test(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Send a test message."""
     sent = await call.client.webhooks.atest(endpoint, actor=call.actor, reason=form.reason)
@@ -252,7 +243,7 @@ async def test(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 
 
 @group.post("/webhooks/{endpoint}/recover", needs="operate")
-@_told
+@_on_its_page
 async def recover(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Retry the failed deliveries."""
     if not form.confirmed:
@@ -264,7 +255,7 @@ async def recover(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 
 
 @group.post("/webhooks/{endpoint}/delete", needs="operate")
-@_told
+@_on_its_page
 async def delete(call: Call, endpoint: str, form: ActForm) -> Done | Page:
     """Delete the endpoint."""
     if not form.confirmed:
@@ -275,7 +266,7 @@ async def delete(call: Call, endpoint: str, form: ActForm) -> Done | Page:
 
 
 @group.post("/webhooks/{endpoint}/retry", needs="operate")
-@_told
+@_on_its_page
 async def retry(call: Call, endpoint: str, form: DeliveryForm) -> Done | Page:
     """Send a message again with its original id, or now if it is scheduled."""
     there = f"{below('webhooks', endpoint)}?delivery={form.delivery}"

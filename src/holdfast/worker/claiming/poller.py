@@ -52,7 +52,7 @@ class WorkPoller:
         self._listener: Listener | None = None
 
     def listen(self) -> None:
-        """Hear wake-ups from now on. Call it before the first poll: a job enqueued after that causes a wake-up."""
+        """Subscribe to wake-ups. Call it before the first poll: a job enqueued after that causes a wake-up."""
         self._listener = self._store.wakeups.listen([f"queue:{queue}" for queue in self._routes.queues])
 
     async def run(self, is_over: Callable[[], bool]) -> None:

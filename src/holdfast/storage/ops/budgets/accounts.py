@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ....errors import BudgetNotFound
-from ....rules.budgets import Account, Line, begun_anew
+from ....rules.budgets import Account, Line, after_reset
 from ...port import Params, Row, Tx
 from ...statements import Statement, sql
 from ...unstorable import refuse_in_json
@@ -39,7 +39,7 @@ async def locked(tx: Tx, keys: Collection[str]) -> dict[str, Account]:
     found = await _accounts(tx, keys, sql.lock_budgets)
     for key, account in found.items():
         if account.is_due:
-            found[key] = await write(tx, account, begun_anew(account))
+            found[key] = await write(tx, account, after_reset(account))
     return found
 
 

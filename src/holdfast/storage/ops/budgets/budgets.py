@@ -14,7 +14,7 @@ from ....clock import SECOND
 from ....errors import BudgetNotFound, Conflict, InvalidInput, SpendConflict, UnknownDimension
 from ....model.budgets import Budget, BudgetLine, Crossed, Spent
 from ....model.values import instant_of
-from ....rules.budgets import Account, Line, begun_anew, charge, crossed, exact, next_reset, with_limits
+from ....rules.budgets import Account, Line, after_reset, charge, crossed, exact, next_reset, with_limits
 from ...port import Tx
 from ...statements import sql
 from . import shortages
@@ -79,7 +79,7 @@ async def reset(tx: Tx, tenant: str, name: str) -> bool:
     account = await _one(tx, tenant, name)
     if not any(line.spent or line.warned for line in account.lines.values()):
         return False
-    await write(tx, account, replace(begun_anew(account), next_reset=account.next_reset))
+    await write(tx, account, replace(after_reset(account), next_reset=account.next_reset))
     await shortages.wake(tx, [account.key])
     return True
 

@@ -16,7 +16,7 @@ from ....model.jobs import JobSpec
 from ....model.values import is_reference, reference_of
 from ....model.webhooks import TASK, Endpoint, endpoint_of
 from ....rules.schedules import passed_on
-from ....rules.webhooks import Audience, Told, called_by, is_end_of_run, message, result_limit, wanted_by
+from ....rules.webhooks import Audience, EventSubject, called_by, is_end_of_run, message, result_limit, wanted_by
 from ...port import Tx
 from ...statements import sql
 from .. import events
@@ -128,7 +128,7 @@ async def _callbacks(tx: Tx, jobs: set[str]) -> dict[str, str]:
     return dict(await tx.all(sql.callbacks_of, ids=json.dumps(sorted(jobs)))) if jobs else {}
 
 
-async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
+async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, EventSubject]:
     """Return the data about the jobs of these events; each event becomes a message."""
     jobs = {event.job for event in events if event.job is not None}
     if not jobs:
@@ -140,7 +140,7 @@ async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
     errors = await _errors(tx, events)
     rows = await tx.all(sql.told_jobs, ids=wanted, most=result_limit(len(events)))
     return {
-        id: Told(id, state, reason, error, *_result(result, size), tuple(artifacts[id]), errors[id], trace)
+        id: EventSubject(id, state, reason, error, *_result(result, size), tuple(artifacts[id]), errors[id], trace)
         for id, state, reason, error, result, size, trace in rows
     }
 
