@@ -32,8 +32,8 @@ _ITS_APP: Final = ("where", "app_name", "store")
 """Parameters that name the app, which is the project's."""
 _CHANGED: Final = 3
 """The exit code of a child that ended because a file has changed."""
-_LOOK: Final = 1.0
-"""Seconds between two looks for changed files."""
+_CHECK: Final = 1.0
+"""Seconds between two checks for changed files."""
 _NOT_RELOADED: Final = {"processes": 1, "metrics_port": None}
 
 
@@ -89,23 +89,27 @@ def _worker_until(leave: threading.Event, left: threading.Event, options: dict[s
 def _keep_restarting() -> None:
     """Run this program again as a child that has the worker, and again when a file has changed.
 
-    Unlike that of `run_with_reloader`, a child that cannot start ends nothing: the error is mended in a file.
+    Unlike that of `run_with_reloader`, a child that cannot start ends nothing: the error can be fixed in a file.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     environment = {**os.environ, autoreload.DJANGO_AUTORELOAD_ENV: "true"}
     with suppress(KeyboardInterrupt):
         while True:
             before = _modified()
-            code = subprocess.run(autoreload.get_child_arguments(), env=environment, close_fds=False).returncode
+            code = subprocess.run(autoreload.get_child_arguments(), env=environment, close_fds=False).returncode  # noqa: S603
             if code == 0:
                 return
             if code != _CHANGED:
                 _log.error("the worker ended with exit code %s; it starts again when a file changes", code)
                 while _modified() == before:
-                    time.sleep(_LOOK)
+                    time.sleep(_CHECK)
 
 
 def _modified() -> dict[Path, float]:
     """Return when each file was modified that is beside the modules of this process, also of new ones."""
-    folders = {path.parent for path in autoreload.iter_all_python_module_files()}
-    return {path: path.stat().st_mtime for folder in folders for path in folder.glob("*.py") if path.exists()}
+    found = dict[Path, float]()
+    for folder in {path.parent for path in autoreload.iter_all_python_module_files()}:
+        for path in folder.glob("*.py"):
+            with suppress(FileNotFoundError):  # editors replace a file
+                found[path] = path.stat().st_mtime
+    return found
