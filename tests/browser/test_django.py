@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.django_project.conftest import Project
+from tests.django_project.conftest import SERVERS, Project
 
 _MAKE = """
 import django; django.setup()
@@ -28,7 +28,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     made.close()
 
 
-@pytest.fixture(scope="module", params=["uvicorn", "gunicorn with threads"])
+@pytest.fixture(scope="module", params=[*SERVERS])
 def address(project: Project, request: pytest.FixtureRequest) -> str:
     return project.serve(request.param)
 

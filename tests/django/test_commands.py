@@ -91,7 +91,7 @@ def test_a_changed_file_restarts_a_worker_with_reload(sqlite_shop: Shop) -> None
 
 
 @pytest.mark.thorough
-def test_with_reload_a_worker_that_an_error_ended_starts_again_when_it_is_mended(sqlite_shop: Shop) -> None:
+def test_with_reload_a_worker_that_an_error_ended_starts_again_when_it_is_fixed(sqlite_shop: Shop) -> None:
     tasks = sqlite_shop.folder / "orders" / "tasks.py"
     right = tasks.read_text()
     with sqlite_shop.running("holdfast_worker", "--reload", until=SERVES):

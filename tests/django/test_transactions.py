@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Group
+from django.core.management import call_command
 from django.db import connections, transaction
+from django.test import override_settings
 
 from holdfast import Job
-from holdfast.errors import ConfigError, DuplicateJob, NotFound
+from holdfast.contrib.django.project import DjangoApp
+from holdfast.errors import ConfigError, DuplicateJob, NotFound, StorageBusy
 from holdfast.tasks.task import Task
-from tests.django.conftest import Project
+from tests.django.conftest import Project, add_database, in_sqlite, remove_database
 from tests.patience import SOON
 
 
@@ -145,6 +150,26 @@ def test_the_connection_of_another_database_is_refused(project: Project, receipt
 def test_the_connection_of_the_jobs_can_be_named(project: Project, receipt: Task[..., Any]) -> None:
     named = receipt.options(connection=connections[project.alias])
     assert not exists(project, roll_back(project, lambda: named.enqueue(1)))
+
+
+def test_a_deferred_transaction_that_another_writer_overtook_says_how_blocks_wait(
+    tmp_path: Path,
+) -> None:
+    deferred = {**in_sqlite(tmp_path / "deferred.db"), "OPTIONS": {}}
+    add_database("deferred", deferred)
+    with override_settings(HOLDFAST={"DATABASE": "deferred"}):
+        call_command("migrate", database="deferred", verbosity=0)
+        app = DjangoApp()
+        task = app.task(name="work")(lambda: None)
+        other = threading.Thread(target=task.enqueue)
+        with transaction.atomic(using="deferred"):
+            assert not Group.objects.using("deferred").exists()
+            other.start()
+            other.join()
+            with pytest.raises(StorageBusy, match='repeat the whole atomic.. block, and set OPTIONS to {"transaction_'):
+                task.enqueue()
+        app.close()
+    remove_database("deferred")
 
 
 # -- async code

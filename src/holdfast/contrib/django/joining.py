@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 from asgiref.sync import AsyncToSync, sync_to_async
 
-from ...errors import ConfigError, SchemaMismatch
+from ...errors import ConfigError, SchemaMismatch, StorageBusy
 from ...storage.foreign.kinds import Kind, find_kind
 from ...storage.port import ListOp, Op, Store
 from .untyped import connections
@@ -59,8 +59,19 @@ class JoiningStore:
             # Found by async code, and used by a blocking call of it.
             return self.write(op)
         self._check_alias(connection)
-        with _djangos_advice:
-            return self._store.within(connection, op)
+        try:
+            with _djangos_advice:
+                return self._store.within(connection, op)
+        except StorageBusy as busy:
+            if self._store.backend != "sqlite":
+                raise
+            # One that began as a writer would have waited at its beginning.
+            raise StorageBusy(
+                "database is locked: another transaction wrote after this one began; repeat the whole atomic() block,"
+                ' and set OPTIONS to {"transaction_mode": "IMMEDIATE", "timeout": 20}, with which blocks wait for'
+                " each other",
+                backend=busy.backend,
+            ) from busy
 
     async def awithin(self, connection: object, op: Op[T]) -> T:
         if connection is _SYNC_CALLER:
