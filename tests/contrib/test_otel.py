@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 import holdfast
 from holdfast.contrib.otel import instrument
 from tests.acceptance.conftest import url_of
+from tests.patience import SOON
 from tests.unit.http_kit import OK, answer, serving
 from tests.unit.test_otel import Kit, parent_of, trace_of
 from tests.worker.test_webhooks import OPEN
@@ -272,3 +273,26 @@ def test_two_observers_of_an_enqueue_share_the_trace_of_a_job(kit: Kit) -> None:
 
     stored = json.loads(work.enqueue().status().trace or "")
     assert (sorted(stored), stored["request"]) == (["request", "traceparent"], 1)
+
+
+def test_a_sleep_and_a_wait_for_a_job_are_spans_too(kit: Kit) -> None:
+    @kit.app.task
+    async def child() -> None: ...
+
+    @kit.app.task
+    async def work(ctx: holdfast.Context) -> None:
+        await ctx.sleep(0.05)
+        await ctx.wait_for(await ctx.enqueue(child.job()))
+
+    job = work.enqueue()
+    with kit.app.worker():
+        job.result(SOON)
+    first, second, third = sorted(kit.spans("run work"), key=lambda span: span.start_time or 0)
+    assert (linked(second), linked(third)) == ([id_of(first)], [id_of(second)])
+    sleep, wait = kit.span("wait sleep"), kit.span("wait jobs")
+    assert (sleep.kind, wait.kind) == (trace.SpanKind.INTERNAL, trace.SpanKind.CLIENT)
+    assert "messaging.system" not in about(sleep)
+    assert about(wait)["messaging.operation.type"] == "receive"
+    # What a job enqueues is below its run.
+    assert parent_of(kit.span("enqueue child")) == id_of(second)
+    assert trace_of(kit.span("run child")) == trace_of(first)

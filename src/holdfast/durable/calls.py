@@ -6,12 +6,22 @@ import functools
 import json
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from ..clock import SECOND, SYSTEM_CLOCK
-from ..errors import HoldfastError, InvalidArguments, InvalidInput, LeaseLost, PayloadTooLarge, StepDiverged, StepFailed
+from ..errors import (
+    HoldfastError,
+    InvalidArguments,
+    InvalidInput,
+    LeaseLost,
+    PayloadTooLarge,
+    StepDiverged,
+    StepFailed,
+    StorageError,
+)
 from ..model.outcomes import Failed, Outcome, Snoozed
 from ..model.steps import TRACE, Journal, Step
 from ..model.values import is_large, is_reference
@@ -311,12 +321,18 @@ class Durable:
         if self.stop.reason in _TOO_LATE:
             self.io.again()
         if branch is None:
-            if self.tracing is not None and (note := self.tracing.suspended(outcome)) is not None:
-                await self.record(Call(TRACE, "", self.info.epoch, "", MOST_CALLS), note)
+            await self._note_suspension(outcome)
             self.stop.outcome = outcome
             await self.io.unwind(self.stop.task)
         branch.wish = outcome
         await self.io.unwind(branch.task)
+
+    async def _note_suspension(self, outcome: Outcome) -> None:
+        """Keep the tracer's note about this run for the next."""
+        if self.tracing is not None and (note := self.tracing.suspended(outcome)) is not None:
+            # The job matters more than its trace.
+            with suppress(StorageError):
+                await self.record(Call(TRACE, "", self.info.epoch, "", MOST_CALLS), note)
 
     def doom(self, error: HoldfastError, kind: str) -> NoReturn:
         """Fail the job permanently, even if its handler swallows this exception."""
