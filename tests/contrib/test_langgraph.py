@@ -63,6 +63,12 @@ class Answering(BaseChatModel):
         yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=calls, usage_metadata=USED))  # type: ignore[arg-type]
 
 
+class Silent(Answering):
+    """A fake model that cannot stream."""
+
+    _astream = BaseChatModel._astream
+
+
 def agent(model: BaseChatModel, tools: list[BaseTool], **options: Any) -> Graph:
     """The graph of every agent: the model, the tools that it asks for, and again."""
     bound = model.bind_tools(tools)
@@ -270,3 +276,9 @@ def test_a_graph_outside_of_a_job_runs_as_ever(app: App) -> None:
         )
 
     assert asyncio.run(asked(agent(durable(Answering(answer=answer)), [find], approve=["find"]))) == "order 1"
+
+
+def test_a_model_that_cannot_stream_is_heard_all_the_same(app: App) -> None:
+    job = _run(app, agent(durable(Silent(answer=lambda _: AIMessage("done"))), []))
+    assert job.result() == "done"
+    assert [frame.data for frame in app.streams.read(job.id).frames] == ["done"]

@@ -186,14 +186,14 @@ class _DurableModel(BaseChatModel):
     async def _streamed(
         self, ctx: Context, messages: list[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> BaseMessage:
-        whole: AIMessageChunk | None = None
+        whole: AIMessage | None = None
         async for chunk in self._model.astream(messages, stop=stop, **options):
-            if isinstance(chunk, AIMessageChunk):
-                whole = chunk if whole is None else whole + chunk
+            # A model that cannot stream gives the whole message at once, which is no chunk.
+            whole = whole + chunk if isinstance(whole, AIMessageChunk) else chunk
             if text := chunk.text:
                 await ctx.emit(str(text))
         assert whole is not None, "LangChain raises where a model gave nothing"
-        return message_chunk_to_message(whole)
+        return message_chunk_to_message(whole) if isinstance(whole, AIMessageChunk) else whole
 
 
 def _place(metadata: Mapping[str, Any]) -> str:
