@@ -158,6 +158,7 @@ class MissingExtra(ConfigError, ImportError):
         "fastapi": ("fastapi", "starlette", "uvicorn", "jinja2", "httpcore2"),
         "flask": ("flask",),
         "litestar": ("litestar",),
+        "langgraph": ("langgraph", "langchain_core"),
         "openai_agents": ("agents", "openai"),
         "pydantic_ai": ("pydantic_ai",),
     }
