@@ -161,7 +161,7 @@ class Budgets:
 
     async def _aspend_by(self, actor: str, name: str, amounts: Amounts, key: str | None) -> Spent:
         """Record a spend by an operator, which is audited."""
-        return _told(await self._store().awrite(self._spending(name, amounts, key, actor)))
+        return _logged(await self._store().awrite(self._spending(name, amounts, key, actor)))
 
     @reads
     def spent_by(self, job: Job[Any] | str) -> Op[dict[str, dict[str, Decimal]]]:
