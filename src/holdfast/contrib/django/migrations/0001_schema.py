@@ -11,4 +11,4 @@ from holdfast.contrib.django.schema import ApplySchema
 
 
 class Migration(migrations.Migration):
-    operations: ClassVar[list[Operation]] = [ApplySchema(1, 34)]
+    operations: ClassVar[list[Operation]] = [ApplySchema(1, 36)]
