@@ -51,9 +51,9 @@ def workers(url: str, processes: int) -> Iterator[list[WorkerProcess]]:
 
 
 @contextmanager
-def command_line_worker(url: str) -> Iterator[int]:
-    """The pid of a `holdfast worker` with its defaults, as people run it."""
-    command = [sys.executable, "-m", "holdfast", "worker", "benchmarks.jobs:app", "--log-level", "warning"]
+def command_line_worker(url: str, *options: str) -> Iterator[int]:
+    """The pid of a `holdfast worker` as people run it, with its defaults unless options are given."""
+    command = [sys.executable, "-m", "holdfast", "worker", "benchmarks.jobs:app", "--log-level", "warning", *options]
     child = subprocess.Popen(command, env=os.environ | {"HOLDFAST_STORE": url}, cwd=ROOT)
     try:
         yield child.pid

@@ -7,6 +7,7 @@ counted.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import re
@@ -20,10 +21,13 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from holdfast.worker import resting
+
 from . import fleet
 from .jobs import Jobs, jobs_on
 from .measure import Reading
-from .stores import Bench
+from .raw_postgres import PostgresBench
+from .stores import Bench, server
 
 SETTLE: Final = 3.0
 """Seconds for what comes with a start to be over."""
@@ -76,6 +80,27 @@ def queries_of_workers(bench: Bench, workers: int, seconds: float) -> float:
         return found
 
 
+def statements_at_rest(bench: Bench, idle: float, minutes: float) -> float:
+    """Statements a minute of a `holdfast worker --idle` without work, once it rests."""
+    with bench.fresh() as url, fleet.command_line_worker(url, "--idle", str(idle)):
+        count = _count_on_server(url)
+        time.sleep(SETTLE + resting.SETTLE)
+        before, start = count(), time.monotonic()
+        time.sleep(60 * minutes)
+        return (count() - before) / ((time.monotonic() - start) / 60)
+
+
+def main() -> None:
+    """Print how many statements a worker at rest makes on Postgres."""
+    options = argparse.ArgumentParser(description=main.__doc__)
+    options.add_argument("--idle", type=float, default=60)
+    options.add_argument("--minutes", type=float, default=30)
+    given = options.parse_args()
+    with server() as dsn:
+        found = statements_at_rest(PostgresBench(dsn), given.idle, given.minutes)
+        print(f"--idle {given.idle:g}: {found:.2f} statements a minute, over {given.minutes:g} minutes")
+
+
 async def _per_second(count: Count, seconds: float) -> float:
     await asyncio.sleep(SETTLE)
     before, start = count(), time.monotonic()
@@ -124,3 +149,7 @@ def _transactions(url: str) -> int:
         found = connection.execute(asked).fetchone()
         assert found is not None
         return int(found[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -20,8 +20,10 @@ from holdfast.errors import ConfigError
 from holdfast.runtime.workers import worker_of
 from holdfast.storage.ops.workers.rest import check_rest
 from holdfast.storage.port import Op
+from holdfast.tasks.resources import ResourceHost
 from holdfast.worker.resting import RestingWorker
 from holdfast.worker.settings import WorkerSettings
+from holdfast.worker.worker import Worker
 from tests.patience import SOON
 from tests.postgres_server import url_of
 
@@ -228,3 +230,23 @@ def pg_shop(postgres_dsn: str) -> Iterator[Shop]:
 def test_idle_seconds_that_make_no_sense_are_refused(idle: float) -> None:
     with pytest.raises(ConfigError, match="idle must be 0, or between 1 s and"):
         WorkerSettings(idle=idle)
+
+
+@live
+async def test_a_worker_that_cannot_start_after_a_rest_is_tried_again(
+    real_shop: Shop, app: App, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.worker.resting._PAUSE_AFTER_ERROR", 0.05)
+    async with resting(real_shop) as worker:
+        await asleep(worker)
+        make, failures = worker._make, [RuntimeError("the disk is gone")]
+
+        def fail_once(identity: str | None, resources: ResourceHost | None) -> Worker:
+            if failures:
+                raise failures.pop()
+            return make(identity, resources)
+
+        worker._make = fail_once
+        job = await app.tasks["double"].aenqueue(4)
+        assert await job.aresult(timeout=SOON) == 8
+        assert (worker.error, "the disk is gone" in caplog.text) == (None, True)

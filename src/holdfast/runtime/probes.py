@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable
 from http.client import HTTPConnection
@@ -39,7 +40,7 @@ class ProbeServer:
 
     def __init__(self, examine: Examine, port: int, host: str = "127.0.0.1") -> None:
         try:
-            self._server = _Server((host, port), _handler(examine))
+            self._server = (_Server6 if ":" in host else _Server)((host, port), _handler(examine))
         except OSError as error:
             raise ConfigError(
                 f"health cannot be served on {host}, port {port} ({error.strerror}); give another --health-port"
@@ -133,6 +134,10 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     # If another process listens there, the bind must fail rather than share the port.
     allow_reuse_port = False
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 def _handler(examine: Examine) -> type[BaseHTTPRequestHandler]:

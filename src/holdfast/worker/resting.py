@@ -37,6 +37,7 @@ _JITTER: Final = 0.1
 _EARLY: Final = 1.0
 _NOT_WORTH_IT: Final = 10.0
 _LAST_CHANCE: Final = 1.0
+_PAUSE_AFTER_ERROR: Final = 5.0
 
 Make = Callable[[str | None, ResourceHost | None], Worker]
 """Makes a worker with an identity, None for a new one."""
@@ -153,16 +154,25 @@ class RestingWorker:
     async def _live(self) -> None:
         quiet_after = self._settle
         while not self._leave.is_set():
-            due_in = await self._work(quiet_after)
-            if self._leave.is_set():
-                return
-            await self._fall_asleep(due_in)
-            has_round = await self._rest(due_in)
-            if self._leave.is_set():
-                return
-            quiet_after = min(self._settle, _ROUND_LASTS) if has_round else self._settle
+            try:
+                if self.worker is None:
+                    await self._begin()
+                has_round = await self._work_and_rest(quiet_after)
+                quiet_after = min(self._settle, _ROUND_LASTS) if has_round else self._settle
+            except Exception:
+                logger.exception("a worker could not rest or continue; trying again in %g s", _PAUSE_AFTER_ERROR)
+                await asyncio.sleep(_PAUSE_AFTER_ERROR)
+
+    async def _work_and_rest(self, quiet_after: float) -> bool:
+        """Return at the end of a rest, without a worker; True if it is only time for a round."""
+        due_in = await self._work(quiet_after)
+        if self._leave.is_set():
+            return False
+        await self._fall_asleep(due_in)
+        try:
+            return await self._rest(due_in)
+        finally:
             self.resting.clear()
-            await self._begin()
 
     async def _work(self, quiet_after: float) -> float | None:
         """Return once the worker may rest: the seconds until something is due, None if nothing is."""
