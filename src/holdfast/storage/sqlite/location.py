@@ -81,8 +81,10 @@ def log_of(path: str) -> tuple[str, str]:
 def lacks_log(path: str) -> bool:
     """Return whether the index of a log is there without the log. SQLite makes it later, and removes it earlier."""
     log, index = log_of(path)
-    # Again at the end: another process may have removed both meanwhile.
-    return os.path.exists(index) and not os.path.exists(log) and os.path.exists(index)
+    for _ in range(2):  # other processes may remove and make both meanwhile
+        if os.path.exists(log) or not os.path.exists(index):
+            return False
+    return True
 
 
 def filesystem_of(path: str, mountinfo: str) -> str:
