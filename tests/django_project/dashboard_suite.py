@@ -89,6 +89,11 @@ class Admission(Project):
         self.assertContains(self.visit("otto").get(page), "4711")
         self.assertNotContains(self.visit("vera").get(page), "4711")
 
+    def test_a_search_for_words_sees_what_the_test_enqueued(self) -> None:
+        found = self.visit("otto").get("/jobs/jobs?q=4711")
+        self.assertContains(found, self.ready[-8:])
+        self.assertNotContains(self.visit("vera").get("/jobs/jobs?q=4711"), self.ready[-8:])
+
     def test_a_wrong_host_is_refused_by_django(self) -> None:
         self.assertEqual(self.visit("root").get("/jobs/", headers={"host": "evil.example"}).status_code, 400)
 

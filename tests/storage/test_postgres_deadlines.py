@@ -193,6 +193,25 @@ def test_a_server_that_freezes_at_commit_leaves_the_outcome_unknown(
     assert store.read(kit.names()) in ([], ["a"])
 
 
+def test_a_server_that_freezes_at_the_end_of_a_read_leaves_nothing_unknown(
+    server: PostgresServer, store: PostgresStore
+) -> None:
+    is_frozen, may_end = threading.Event(), threading.Event()
+
+    async def wait_before_end(tx: Tx) -> None:
+        await tx.all(kit.NAMES)
+        is_frozen.set()
+        assert may_end.wait(SOON)
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(store.read, Op(wait_before_end))
+        assert is_frozen.wait(SOON)
+        with server.frozen():
+            may_end.set()
+            with pytest.raises(StorageUnavailable):
+                reading.result(SOON)
+
+
 def test_everybody_whose_write_was_merged_is_released(server: PostgresServer, store: PostgresStore) -> None:
     store.write_list(kit.insert_list(["before"]))
     names = [f"n{n}" for n in range(40)]

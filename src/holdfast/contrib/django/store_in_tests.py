@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from asgiref.sync import sync_to_async
@@ -106,6 +107,11 @@ class TestStore:
 
     async def aread(self, op: Op[T]) -> T:
         return await sync_to_async(self.write)(op)
+
+    async def aside(self, call: Callable[..., T], *args: Any, **named: Any) -> T:
+        """Return what a blocking call returns, on the thread that has the test's transaction."""
+        found: T = await sync_to_async(call)(*args, **named)
+        return found
 
     def within(self, connection: object, op: Op[T]) -> T:
         if find_kind(connection) is not Kind.DJANGO or getattr(connection, "alias", None) != self._alias:

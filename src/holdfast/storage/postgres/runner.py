@@ -163,18 +163,19 @@ def _carry_out(connection: Connection, op: AnyOp[T], mode: Mode, bounds: Bounds,
             _roll_back(connection)
         raise
     if isinstance(tx, _LimitedTx):
-        _commit(connection, cursor, tx, bounds)
+        _commit(connection, cursor, tx, mode, bounds)
     if connection.overdue:
         _refuse_late(mode, tx.last, bounds)
     return Done(answer, tx.topics)
 
 
-def _commit(connection: Connection, cursor: psycopg.Cursor[Any], tx: _LimitedTx, bounds: Bounds) -> None:
+def _commit(connection: Connection, cursor: psycopg.Cursor[Any], tx: _LimitedTx, mode: Mode, bounds: Bounds) -> None:
     tx.begin_statement()
     try:
         cursor.execute("commit")
     except psycopg.Error as error:
-        raise _explained(translate_commit(error), error, connection, tx.last, bounds) from error
+        found = translate_commit(error) if mode.writes else translate(error)
+        raise _explained(found, error, connection, tx.last, bounds) from error
 
 
 def _begin(connection: Connection, cursor: psycopg.Cursor[Any], op: AnyOp[Any], mode: Mode, bounds: Bounds) -> None:

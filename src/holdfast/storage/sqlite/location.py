@@ -81,8 +81,8 @@ def log_of(path: str) -> tuple[str, str]:
 def lacks_log(path: str) -> bool:
     """Return whether the index of a log is there without the log. SQLite makes it later, and removes it earlier."""
     log, index = log_of(path)
-    # Again at the end: another process may have removed both meanwhile.
-    return os.path.exists(index) and not os.path.exists(log) and os.path.exists(index)
+    # Twice: other processes may remove both between two looks, and make them again.
+    return all(os.path.exists(index) and not os.path.exists(log) for _ in range(2))
 
 
 def filesystem_of(path: str, mountinfo: str) -> str:

@@ -413,11 +413,13 @@ class SqliteStore:
 
     def _check_log(self, error: Exception) -> None:
         """After a read that failed: raise what explains it, if the log was deleted."""
-        session, path = self._current, self._settings.location.path
-        if session is not None and session.lost_file not in (None, path):
-            with self._combiner.exclusive():
-                if self._current is session and (lost := session.lost_file) is not None:
-                    raise self._abandon(session, lost) from error
+        session = self._current
+        lost = None if session is None else session.lost_file
+        if session is None or lost is None or lost == self._settings.location.path:
+            return
+        with self._combiner.exclusive():
+            if self._current is session:
+                raise self._abandon(session, lost) from error
 
     def _committed(self, topics: set[str], changes: int) -> None:
         self._topics |= topics

@@ -121,7 +121,7 @@ async def list_jobs(call: Call, query: JobQuery) -> Page[JobBrief]:
     short or empty and still have a `next`.
     """
     wanted, jobs = filter_of(call, query, before=_place(query)), call.client.jobs
-    found = await (jobs.asearch(wanted) if wanted.text is None else aside(jobs.search, wanted))
+    found = await (jobs.asearch(wanted) if wanted.text is None else aside(jobs, jobs.search, wanted))
     more = None if found.next is None else cursor_at((*_kind(query), found.next))
     return Page(items=[of_job_brief(job) for job in found.jobs], next=more)
 

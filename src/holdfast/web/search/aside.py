@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from ...client.jobs import Jobs
 from ..wire.failures import Refused
 
 T = TypeVar("T")
@@ -26,8 +27,8 @@ class _Lane:
 _LANES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Lane]] = WeakKeyDictionary()
 
 
-async def aside(call: Callable[..., T], *args: Any, **named: Any) -> T:
-    """Return what a blocking call returns. Refused if too many searches wait already."""
+async def aside(jobs: Jobs, call: Callable[..., T], *args: Any, **named: Any) -> T:
+    """Return what a blocking call that reads these jobs returns. Refused if too many searches wait already."""
     lane = _LANES.setdefault(asyncio.get_running_loop(), _Lane())
     if lane.waiting >= WAITING:
         raise Refused(503, "too_many_searches", "too many searches are running; try again later", {"retry-after": "5"})
@@ -37,6 +38,8 @@ async def aside(call: Callable[..., T], *args: Any, **named: Any) -> T:
     finally:
         lane.waiting -= 1
     try:
-        return await asyncio.to_thread(call, *args, **named)
+        # The store of a Django project's tests is on the connection of one thread.
+        run: Callable[..., Awaitable[T]] = getattr(jobs._store(), "aside", asyncio.to_thread)
+        return await run(call, *args, **named)
     finally:
         lane.free.release()

@@ -44,7 +44,7 @@ async def find(jobs: Jobs, search: Search, now: int, *, before: str | None, limi
         if len(page.jobs) > limit:
             return Found(page.jobs[:limit], wanted.place(page.jobs[limit - 1]))
         return Found(page.jobs, page.next, STORE_LOOKS if page.next is not None else None)
-    return await aside(_find, jobs, search, wanted, now, limit=limit, payload=payload)
+    return await aside(jobs, _find, jobs, search, wanted, now, limit=limit, payload=payload)
 
 
 def _find(jobs: Jobs, search: Search, wanted: JobFilter, now: int, *, limit: int, payload: bool) -> Found:
@@ -60,7 +60,7 @@ def _find(jobs: Jobs, search: Search, wanted: JobFilter, now: int, *, limit: int
 
 async def find_ids(jobs: Jobs, search: Search, now: int, *, payload: bool, most: int) -> tuple[list[str], bool]:
     """Return the ids of all matches, up to a limit, and whether these are all."""
-    return await aside(_find_ids, jobs, search, now, payload=payload, most=most)
+    return await aside(jobs, _find_ids, jobs, search, now, payload=payload, most=most)
 
 
 def _find_ids(jobs: Jobs, search: Search, now: int, *, payload: bool, most: int) -> tuple[list[str], bool]:
