@@ -269,7 +269,7 @@ def test_the_router_shows_the_status_of_a_job_and_documents_it(app: holdfast.App
 
 
 def test_a_follower_sees_states_progress_output_and_the_end(app: holdfast.App) -> None:
-    from holdfast.contrib.job_status import _told
+    from holdfast.contrib.job_status import _messages
 
     release = asyncio.Event()
 
@@ -282,7 +282,7 @@ def test_a_follower_sees_states_progress_output_and_the_end(app: holdfast.App) -
 
     async def follow() -> list[str]:
         job, seen = await work.aenqueue(), list[str]()
-        events = _told(app, job.id, None)
+        events = _messages(app, job.id, None)
         first = await anext(events)
         assert (first.event, '"state":"ready"' in first.data) == ("status", True)
         async with app.worker():
