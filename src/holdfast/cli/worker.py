@@ -17,6 +17,7 @@ from ..runtime.opening import database_file
 from .command import Command, target_options
 from .locate import Host, current_host, find_app, find_project
 from .logs import set_up_logs
+from .ports import as_ports, ports_of, serve_metrics
 
 logger: Final = logging.getLogger("holdfast.cli")
 
@@ -25,20 +26,6 @@ _LEVELS: Final = ("debug", "info", "warning", "error")
 
 def _join(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> str | None:
     return ",".join(texts) if texts else None
-
-
-def as_ports(_context: click.Context, _parameter: click.Parameter, value: str | None) -> range | None:
-    """Parse PORT or FIRST-LAST as a range."""
-    if value is None:
-        return None
-    first, dash, last = value.partition("-")
-    try:
-        ports = range(int(first), int(last if dash else first) + 1)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a port nor FIRST-LAST") from None
-    if not ports or ports[0] < 1 or ports[-1] > 65_535:
-        raise click.BadParameter(f"{value!r} is not a port; use 1 to 65535")
-    return ports
 
 
 _list_option: Final = functools.partial(click.option, multiple=True, callback=_join)
@@ -176,16 +163,3 @@ def _command(name: str | None, flags: dict[str, Any], host: Host | None) -> list
         if value is not None:
             argv += [f"--{flag.replace('_', '-')}", ",".join(value) if isinstance(value, tuple) else str(value)]
     return argv
-
-
-def ports_of(ports: range, processes: int) -> str:
-    """Return the ports for several processes: one each, counting up, unless a range was given."""
-    last = max(ports[-1], min(65_535, ports[0] + processes - 1))
-    return f"{ports[0]}-{last}"
-
-
-def serve_metrics(app: App, ports: range) -> None:
-    """Serve this process's metrics for as long as it lives."""
-    from ..contrib.prometheus import serve
-
-    serve(app, ports)

@@ -19,7 +19,7 @@ from ..tasks.foreign_names import find_attribute
 from ..tasks.middleware import Middleware
 from ..tasks.task import Task
 from ..telemetry import refuse_in_import
-from ..worker.registration import own_queues
+from ..worker.registration import worth_telling
 from ..worker.settings import WorkerSettings
 from ..worker.worker import Worker
 
@@ -138,7 +138,7 @@ class EmbeddedWorker:
         if self._tasks is not None or not logger.isEnabledFor(logging.INFO):
             return
         with suppress(HoldfastError):  # The store may be down, or closed by the program.
-            for queue in own_queues(worker.routes.queues):
+            for queue in worth_telling(worker.routes.queues):
                 await self._log_waiting(queue)
 
     async def _log_waiting(self, queue: str) -> None:

@@ -115,6 +115,6 @@ def served_routes(
     )
 
 
-def own_queues(queues: tuple[str, ...]) -> tuple[str, ...]:
+def worth_telling(queues: tuple[str, ...]) -> tuple[str, ...]:
     """Return a worker's queues without the webhook queue, which is served beside them."""
     return tuple(queue for queue in queues if queue != QUEUE) or queues

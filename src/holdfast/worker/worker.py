@@ -26,7 +26,7 @@ from .maintenance.health import HealthSampler
 from .maintenance.services import Services
 from .outbox.relays import Relays
 from .processes.pool import ChildPool
-from .registration import introduction, own_queues, served_routes, write_until_stored
+from .registration import introduction, served_routes, worth_telling, write_until_stored
 from .running.admission import AdmissionCheck
 from .running.deadlines import DeadlineTimer
 from .running.executor import Executor, Finished
@@ -202,7 +202,7 @@ class Worker:
         beside = (self.poller.run(lambda: self.state.leaving), self._listen_for_cancels(), *self.services.start())
         self._recorders = self.background.send(self.claimer.run(self._is_over), self.relays.run())
         self.background.send(*beside, self.services.undeclared.check_tasks())
-        queues = ", ".join((*own_queues(self.routes.queues), *(relay.queue for relay in self.relays.all)))
+        queues = ", ".join((*worth_telling(self.routes.queues), *(relay.queue for relay in self.relays.all)))
         logger.info("worker %s serves %s with %d slots", self.id, queues, self.settings.concurrency)
 
     async def stop(self, grace: float | None = None) -> None:
