@@ -18,7 +18,7 @@ from holdfast.rules.webhooks import (
     ATTEMPTS,
     BODY_LIMIT,
     SCHEDULE,
-    EventSubject,
+    Told,
     call_tags,
     called_endpoint,
     check_call_kinds,
@@ -51,7 +51,7 @@ def endpoint(**fields: Any) -> Endpoint:
     return Endpoint(**{**known, **fields})
 
 
-def told(**fields: Any) -> EventSubject:
+def told(**fields: Any) -> Told:
     known: dict[str, Any] = {
         "id": "j",
         "state": "succeeded",
@@ -60,7 +60,7 @@ def told(**fields: Any) -> EventSubject:
         "result": '"fine"',
         "result_size": 6,
     }
-    return EventSubject(**{**known, **fields})
+    return Told(**{**known, **fields})
 
 
 @pytest.mark.parametrize(

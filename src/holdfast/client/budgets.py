@@ -155,7 +155,7 @@ class Budgets:
 
         The same `key` again within a day changes nothing. In a task, use `ctx.spend`.
         """
-        return _logged(await line.write(self._spending(name, {**(amounts or {}), **more}, key)))
+        return _told(await line.write(self._spending(name, {**(amounts or {}), **more}, key)))
 
     aspend = spend.awaiting
 
@@ -242,7 +242,7 @@ def _checked(what: str, given: Limits | None) -> dict[str, int | None]:
     }
 
 
-def _logged(spent: Spent) -> Spent:
+def _told(spent: Spent) -> Spent:
     if not spent.again:
         tell(spent.crossed)
     return spent

@@ -39,7 +39,7 @@ _KIND: Final = re.compile(r"(?:job|flow|signal|operator)(?:\.[a-z_]{1,32}){0,3}"
 
 
 @dataclass(frozen=True, slots=True)
-class EventSubject:
+class Told:
     """The stored facts about an event's job, as they were when its messages were made."""
 
     id: str
@@ -134,20 +134,20 @@ def check_call_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
     return checked
 
 
-def message(message_id: str, event: Event, about: EventSubject | None) -> str:
+def message(message_id: str, event: Event, told: Told | None) -> str:
     """Return the body of a delivery: JSON of at most 256 KiB. Parts that do not fit are omitted and marked so."""
     data: dict[str, Any] = {
         "job": event.job, "task": event.task, "queue": event.queue, "tenant": event.tenant or None,
         "tags": own_tags(event.tags), "flow": event.flow, "state": event.state, "previous_state": event.previous,
-        "reason": event.reason, "attempt": event.attempt, **event.detail, **_outcome(event, about),
+        "reason": event.reason, "attempt": event.attempt, **event.detail, **_outcome(event, told),
     }  # fmt: skip
     body = {"id": message_id, "type": event.kind, "timestamp": timestamp(event.at), "data": data}
     for left_out in ("result", "artifacts", "error", "tags", "detail"):
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         if len(text.encode()) <= BODY_LIMIT:
             return text
-        if left_out == "result" and about is not None and data.get("result"):
-            data |= _referred(about)
+        if left_out == "result" and told is not None and data.get("result"):
+            data |= _referred(told)
         _leave_out(data, left_out)
     return json.dumps({**body, "data": {"job": event.job, "state": event.state}}, separators=(",", ":"))
 
@@ -199,35 +199,33 @@ def _is_among(kind: str, wanted: Collection[str]) -> bool:
     return any(kind == one or kind.startswith(f"{one}.") for one in wanted)
 
 
-def _outcome(event: Event, about: EventSubject | None) -> dict[str, Any]:
-    if about is None or event.job is None:
+def _outcome(event: Event, told: Told | None) -> dict[str, Any]:
+    if told is None or event.job is None:
         return {}
-    found: dict[str, Any] = {"error": _error(_error_then(event, about)), "result": None, "artifacts": []}
+    found: dict[str, Any] = {"error": _error(_error_then(event, told)), "result": None, "artifacts": []}
     # The job may have changed since: its current state says nothing about the event.
-    if about.state != event.state:
+    if told.state != event.state:
         return found
-    found["artifacts"] = _artifacts(about)
-    if about.state == JobState.SUCCEEDED and about.result is not None:
-        found["result"] = json.loads(about.result)
-    elif about.state == JobState.SUCCEEDED and about.result_size:
-        found |= {"result_omitted": True, **_referred(about)}
+    found["artifacts"] = _artifacts(told)
+    if told.state == JobState.SUCCEEDED and told.result is not None:
+        found["result"] = json.loads(told.result)
+    elif told.state == JobState.SUCCEEDED and told.result_size:
+        found |= {"result_omitted": True, **_referred(told)}
     return found
 
 
-def _error_then(event: Event, about: EventSubject) -> str | None:
+def _error_then(event: Event, told: Told) -> str | None:
     """Return the error of the run that the event ended, or of an end that no run made."""
-    if is_end_of_run(event) and event.epoch in about.errors:
-        return about.errors[event.epoch]
+    if is_end_of_run(event) and event.epoch in told.errors:
+        return told.errors[event.epoch]
     return (
-        last_error(about.state, about.reason, about.error)
-        if about.state == event.state and event.kind in _ENDS
-        else None
+        last_error(told.state, told.reason, told.error) if told.state == event.state and event.kind in _ENDS else None
     )
 
 
-def _referred(about: EventSubject) -> dict[str, Any]:
+def _referred(told: Told) -> dict[str, Any]:
     """Return the size of a result that is not sent along, and the path to fetch it."""
-    return {"result_bytes": about.result_size, "result_path": f"{_API}/jobs/{quote(about.id, safe='')}/result"}
+    return {"result_bytes": told.result_size, "result_path": f"{_API}/jobs/{quote(told.id, safe='')}/result"}
 
 
 def _error(text: str | None) -> dict[str, str] | None:
@@ -238,12 +236,12 @@ def _error(text: str | None) -> dict[str, str] | None:
     return {"type": str(error.get("type", "")), "message": str(error.get("message", ""))[:_ERROR_LIMIT]}
 
 
-def _artifacts(about: EventSubject) -> list[dict[str, Any]]:
-    below = f"{_API}/jobs/{quote(about.id, safe='')}/artifacts"
-    result = [(COMPLETION, "application/json", about.result_size)] if about.state == JobState.SUCCEEDED else []
+def _artifacts(told: Told) -> list[dict[str, Any]]:
+    below = f"{_API}/jobs/{quote(told.id, safe='')}/artifacts"
+    result = [(COMPLETION, "application/json", told.result_size)] if told.state == JobState.SUCCEEDED else []
     return [
         {"name": name, "content_type": kind, "size": size, "path": f"{below}/{quote(name, safe='')}/content"}
-        for name, kind, size in (*result, *about.artifacts[:_ARTIFACTS])
+        for name, kind, size in (*result, *told.artifacts[:_ARTIFACTS])
         if size is not None
     ]
 

@@ -15,7 +15,7 @@ from ....model.events import Chunk, Event, events_of
 from ....model.jobs import JobSpec
 from ....model.values import is_reference, reference_of
 from ....model.webhooks import TASK, Endpoint, endpoint_of
-from ....rules.webhooks import Audience, EventSubject, called_by, is_end_of_run, message, result_limit, wanted_by
+from ....rules.webhooks import Audience, Told, called_by, is_end_of_run, message, result_limit, wanted_by
 from ...port import Tx
 from ...statements import sql
 from .. import events
@@ -125,7 +125,7 @@ async def _callbacks(tx: Tx, jobs: set[str]) -> dict[str, str]:
     return dict(await tx.all(sql.callbacks_of, ids=json.dumps(sorted(jobs)))) if jobs else {}
 
 
-async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, EventSubject]:
+async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, Told]:
     """Return the data about the jobs of these events; each event becomes a message."""
     jobs = {event.job for event in events if event.job is not None}
     if not jobs:
@@ -137,7 +137,7 @@ async def _data(tx: Tx, events: Sequence[Event]) -> dict[str, EventSubject]:
     errors = await _errors(tx, events)
     rows = await tx.all(sql.told_jobs, ids=wanted, most=result_limit(len(events)))
     return {
-        id: EventSubject(id, state, reason, error, *_result(result, size), tuple(artifacts[id]), errors[id])
+        id: Told(id, state, reason, error, *_result(result, size), tuple(artifacts[id]), errors[id])
         for id, state, reason, error, result, size in rows
     }
 
