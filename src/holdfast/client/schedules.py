@@ -85,7 +85,7 @@ class StoredSchedules:
 
     @reads
     def ticks(self, name: str, limit: int = 20) -> Op[builtins.list[tuple[int, str]]]:
-        """Return the latest ticks that created a job, in microseconds, each with that job's id."""
+        """Return the newest ticks that made a job, in microseconds, each with that job's id."""
         return Op(lambda tx: schedules.ticks_of(tx, self._key(name), limit))
 
     aticks = ticks.awaiting
