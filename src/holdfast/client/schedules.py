@@ -185,7 +185,7 @@ class StoredSchedules:
 
     @writes
     def run_now(self, name: str, *, actor: str = "app", reason: str = "") -> Op[RanNow]:
-        """Create a job now, under the overlap policy. The schedule's regular ticks don't change."""
+        """Make a job now, under the overlap policy. The schedule's own ticks stay as they are."""
         return Op(lambda tx: firing.run_now(tx, self._key(name), Operator(actor, reason)))
 
     arun_now = run_now.awaiting
