@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import run_checks
+from django.db import connections
 from django.test import override_settings
 
 from holdfast.contrib.django.project import DjangoApp
@@ -116,6 +117,18 @@ def test_settings_reach_the_app(project: Project) -> None:
     job = app.jobs.get(task.enqueue().id)
     assert (job.queue, job.tenant) == ("post", "acme")
     app.close()
+
+
+def test_a_project_behind_a_pool_prepares_and_listens_to_nothing_unless_it_says_so(
+    postgres_project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections[postgres_project].settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
+    direct = {"LISTEN_DSN": "postgresql://localhost/shop"}
+    said = {"PREPARE": True, "NOTIFY": True}
+    for given, found in (({}, (False, False)), (direct, (False, True)), (said, (True, True))):
+        with override_settings(HOLDFAST={"DATABASE": postgres_project, **given}):
+            config = DjangoApp().config
+        assert (config.prepare, config.notify) == found
 
 
 def test_the_schema_is_not_migrated_behind_djangos_back(project: Project) -> None:

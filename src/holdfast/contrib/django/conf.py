@@ -35,7 +35,7 @@ class ProjectSettings:
     routes: Routes | None = None
     tenant: Callable[[], str] | None = None
     tenants: Any = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     """Settings of `holdfast.App`."""
 
 

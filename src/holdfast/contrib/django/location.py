@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from django.core.exceptions import ImproperlyConfigured
 
-from .conf import WrongSetting
+from .conf import ProjectSettings, WrongSetting
 from .store_in_tests import is_testing
 from .untyped import connections
 
@@ -28,6 +28,14 @@ def store_text(alias: str) -> str:
         f"DATABASES[{alias!r}] is {connection.display_name}, and Holdfast needs SQLite or PostgreSQL",
         "Set HOLDFAST['DATABASE'] to the alias of such a database.",
     )
+
+
+def pool_options(project: ProjectSettings) -> dict[str, Any]:
+    """Return the settings for a pool such as PgBouncer, which the project has if it disables server-side cursors."""
+    connection = connections[project.database]
+    if connection.vendor != "postgresql" or not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+        return {}
+    return {"prepare": False, "notify": "listen_dsn" in project.options}
 
 
 def _sqlite_file(alias: str, connection: Any) -> str:

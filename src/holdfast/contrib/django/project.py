@@ -11,7 +11,7 @@ from ...runtime.opening import open_store
 from ...storage.port import Store
 from . import conf
 from .joining import JoiningStore
-from .location import store_text
+from .location import pool_options, store_text
 from .store_in_tests import TestStore, is_testing
 
 
@@ -25,7 +25,9 @@ class DjangoApp(App):
         try:
             given = conf.read()
             store = store_text(given.database)
-            options = {**given.options, "schema": given.schema} if given.schema else given.options
+            options = pool_options(given) | given.options
+            if given.schema:
+                options["schema"] = given.schema
             super().__init__(store, routes=given.routes, tenant=given.tenant, tenants=given.tenants, **options)
         except ConfigError as wrong:
             # Kept until the store is used: `manage.py check` imports tasks too, and must come to its report.
