@@ -38,8 +38,9 @@ def test_the_forms_of_a_list_name_the_same_columns() -> None:
 @pytest.mark.parametrize("name", ["claim_jobs", "claim_suspects", "claimed_under"])
 def test_a_claim_returns_what_a_worker_reads(name: str) -> None:
     statement = getattr(sql, name)
-    for text in ((statement.then or statement).sqlite, statement.postgres):
-        assert any(job_fields.expand(f"@claimed({alias})") in text for alias in ("live", "taken"))
+    on_sqlite = statement.sqlite + (statement.then.sqlite if statement.then else "")
+    for text in (on_sqlite, statement.postgres):
+        assert any(job_fields.expand(read) in text for read in ("@claimed(live)", "@claimed(taken)", "@taken(live)"))
     assert len(job_fields.CLAIMED) == len(Claimed.__struct_fields__)
 
 

@@ -2,11 +2,12 @@
 
 The types of `model.jobs` are the table: `JobRecord` has every column that is read, `Claimed` those that a claim
 returns, and a field that `JobSpec` and `JobRecord` share is stored as it is given. A new field is said there and in a
-migration, and nowhere else in storage. In a statement, `@job` stands for the columns of a record, `@claimed(live)` for
-those of a claim, `@taken(live)` for the same from the rows before it, `@given` for those that `holdfast_job` stores
-as given, and `@copied` for those that `holdfast_live` does: alone for their names, `(bound)` for their parameters,
-`(cast)` for the same with types, `(kept)` for what a fork keeps. `@given(typed)` is all of them with their types. `@ended` stands for the columns of `holdfast_ended`,
-`@success(live, result)` for their values at a success, and `@key(job)` for the text under which a key is held.
+migration, and nowhere else in storage. In a statement, `@job` stands for the columns of a record, `@claimed(live)`
+for those of a claim, `@taken(live)` for the same from the rows before it, `@given` for those that `holdfast_job`
+stores as given, and `@copied` for those that `holdfast_live` does: alone for their names, `(bound)` for their
+parameters, `(cast)` for the same with types, `(kept)` for what a fork keeps. `@given(typed)` is all of them with
+their types. `@ended` stands for the columns of `holdfast_ended`, `@success(live, result)` for their values at a
+success, and `@key(job)` for the text under which a key is held.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ STORED: Final = tuple(name for name in GIVEN if name not in _OF_THE_PLACE)
 
 ENDED: Final = (
     "id", "task", "queue", "tenant", "route", "state", "priority", "rank", "not_before", "reason", "tags", "flow",
-    "attempts", "past_attempts", "generation", "epoch", "claimed_at", "started_at", "suspect", "crashes", "losses", "cancel_at",
-    "cancel_reason", "deadline", "finished_at", "finished_epoch", "error", "result", "holds", "linked",
+    "attempts", "past_attempts", "generation", "epoch", "claimed_at", "started_at", "suspect", "crashes", "losses",
+    "cancel_at", "cancel_reason", "deadline", "finished_at", "finished_epoch", "error", "result", "holds", "linked",
 )  # fmt: skip
 """The columns of a job that has ended."""
 
