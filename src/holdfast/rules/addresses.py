@@ -1,8 +1,7 @@
-"""Distinguish the addresses of this machine, public ones, and all others; requests may only go to public ones."""
+"""Distinguish public network addresses from all others; requests may only go to public ones."""
 
 from __future__ import annotations
 
-import re
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
@@ -20,26 +19,6 @@ _REFUSED: Final = tuple(
 # An IPv4 address embedded in an IPv6 one: the IPv4 address is the one that counts.
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _COMPATIBLE: Final = IPv6Network("::/96")
-
-
-_NAME_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:]*)(?::[0-9]{0,5})?")
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach the host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def host_name(given: str) -> str:
-    """Return a Host header without its port, in lower case; unchanged if it is not a name and a port."""
-    text = given.strip().lower()
-    match = _NAME_AND_PORT.fullmatch(text)
-    return match[1].removesuffix(".") if match else text
 
 
 def is_public(text: str) -> bool:

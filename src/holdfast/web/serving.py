@@ -18,7 +18,7 @@ import uvicorn
 
 from ..app import App
 from ..errors import ConfigError, HoldfastError
-from ..rules.addresses import is_loopback
+from ..rules.hosts import is_loopback
 from .connections import ACCEPTED_AT_ONCE, HEAD_SECONDS, bounded_protocol, log_sparingly
 from .settings import LOOPBACK, Auth, WebSettings
 from .site import build

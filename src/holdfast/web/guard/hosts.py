@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
-from ...rules.addresses import host_name
 from ..wire.failures import Refused
+
+_NAME_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:]*)(?::[0-9]{0,5})?")
 
 
 def check_host(given: str, allowed: Sequence[str]) -> None:
@@ -13,6 +16,13 @@ def check_host(given: str, allowed: Sequence[str]) -> None:
     name = host_name(given)
     if not any(_fits(name, pattern.lower()) for pattern in allowed):
         raise Refused(421, "misdirected", f"unknown host {name!r}; if it is this site's, add it to its hosts")
+
+
+def host_name(given: str) -> str:
+    """Return a Host header without its port, in lower case; unchanged if it is not a name and a port."""
+    text = given.strip().lower()
+    match = _NAME_AND_PORT.fullmatch(text)
+    return match[1].removesuffix(".") if match else text
 
 
 def _fits(name: str, pattern: str) -> bool:
