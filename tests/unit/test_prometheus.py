@@ -132,7 +132,18 @@ def test_the_page_is_served_on_loopback(app: holdfast.App) -> None:
         server.close()
 
 
-@pytest.mark.parametrize("host", ["shop.example", "127.0.0.1.shop.example", "10.0.0.7:9100", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "shop.example",
+        "127.0.0.1.shop.example",
+        "10.0.0.7:9100",
+        "",
+        "[::1",
+        "localhost@shop.example",
+        "shop.example#localhost",
+    ],
+)
 def test_on_loopback_a_request_for_another_host_is_refused(app: holdfast.App, host: str) -> None:
     server = serve(app, [0])
     try:

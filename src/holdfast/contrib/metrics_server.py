@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from ..errors import ConfigError, HoldfastError
-from ..rules.addresses import host_name, is_loopback
+from ..rules.hosts import is_loopback, names_this_machine
 from .exposition import CONTENT_TYPE
 
 logger: Final = logging.getLogger("holdfast.metrics")
@@ -98,7 +98,7 @@ def _handler(render: Callable[[], str], authorization: str | None) -> type[BaseH
         def _refusal(self) -> tuple[int, str] | None:
             given = self.headers.get("authorization", "")
             # Another site may have pointed its name here (DNS rebinding); its pages do not know the token.
-            if authorization is None and not is_loopback(host_name(self.headers.get("host", ""))):
+            if authorization is None and not names_this_machine(self.headers.get("host", "")):
                 return 421, "unknown host; ask for localhost, or set HOLDFAST_METRICS_TOKEN\n"
             if authorization is not None and not hmac.compare_digest(given.encode(), authorization.encode()):
                 return 401, "a bearer token is needed: that of HOLDFAST_METRICS_TOKEN\n"

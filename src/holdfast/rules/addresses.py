@@ -1,8 +1,7 @@
-"""Distinguish the addresses of this machine, public ones, and all others; requests may only go to public ones."""
+"""Distinguish public network addresses from all others; requests may only go to public ones."""
 
 from __future__ import annotations
 
-import re
 from ipaddress import IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
@@ -19,26 +18,6 @@ _REFUSED: Final = tuple(
         "2001::/23", "2001:db8::/32", "2002::/16", "3ffe::/16", "3fff::/20",
     )
 )  # fmt: skip
-
-
-_NAME_AND_PORT: Final = re.compile(r"(\[[^\[\]]*\]|[^:]*)(?::[0-9]{0,5})?")
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach the host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def host_name(given: str) -> str:
-    """Return a Host header without its port, in lower case; unchanged if it is not a name and a port."""
-    text = given.strip().lower()
-    match = _NAME_AND_PORT.fullmatch(text)
-    return match[1].removesuffix(".") if match else text
 
 
 def is_public(text: str) -> bool:

@@ -18,7 +18,7 @@ import uvicorn
 
 from ..app import App
 from ..errors import ConfigError, HoldfastError
-from ..rules.addresses import is_loopback
+from ..rules.hosts import is_loopback
 from .connections import ACCEPTED_AT_ONCE, HEAD_SECONDS, bounded_protocol, log_sparingly
 from .guard.hosts import MOST_HEADER_BYTES
 from .settings import LOOPBACK, RATE, Auth, WebSettings

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from ...rules.addresses import host_name
+from ...rules.hosts import host_name
 from ..wire.failures import Refused
 
 MOST_HEADER_BYTES: Final = 16 * 1024
