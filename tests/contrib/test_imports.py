@@ -7,7 +7,18 @@ import sys
 
 import pytest
 
-FRAMEWORKS = ("starlette", "fastapi", "flask", "litestar", "sqlalchemy", "pydantic", "uvicorn")
+FRAMEWORKS = (
+    "starlette",
+    "fastapi",
+    "flask",
+    "litestar",
+    "sqlalchemy",
+    "pydantic",
+    "uvicorn",
+    "agents",
+    "pydantic_ai",
+    "langgraph",
+)
 
 
 @pytest.mark.parametrize("module", ["holdfast", "holdfast.contrib.asgi", "holdfast.cli.main"])
