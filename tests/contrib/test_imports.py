@@ -17,6 +17,9 @@ FRAMEWORKS = (
     "uvicorn",
     "opentelemetry",
     "sentry_sdk",
+    "agents",
+    "pydantic_ai",
+    "langgraph",
 )
 
 

@@ -91,13 +91,11 @@ def test_an_agent_killed_at_any_commit_repeats_only_the_call_in_flight(stores: S
     async def answer(ctx: Context, question: str) -> str:
         return str((await run(agent, question, budget="team", reserve={"tokens": 500})).final_output)
 
-    explored = kills.explore(lambda: answer.job("Where is my order?"), budget="team")
-    assert explored.ends == {"succeeded": 1}
-    assert explored.kills > 20
-    calls = ["model 0", "model 2", "model 3", "find 1", "find 2", "refund 1"]
-    assert kills.repeated == dict.fromkeys(calls, 1)
-    assert kills.superseded > 0
-    assert kills.heard == {"Let me look. It is refunded."}
+    kills.survived(
+        lambda: answer.job("Where is my order?"),
+        models=["model 0", "model 2", "model 3"],
+        text="Let me look. It is refunded.",
+    )
 
 
 def test_concurrent_agents_never_exceed_their_budget(app: App) -> None:

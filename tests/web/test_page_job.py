@@ -224,6 +224,21 @@ def taken(app: holdfast.App) -> str:
     return job_id
 
 
+def test_a_step_is_shown_with_its_model_and_what_it_used(site: Site, app: holdfast.App) -> None:
+    def think(ctx: holdfast.SyncContext) -> None:
+        ctx.describe(model="gpt-5", input_tokens=1310, cost=0.002)
+
+    @app.task
+    def agent(ctx: holdfast.SyncContext) -> None:
+        ctx.step("think", think)
+
+    job = agent.enqueue()
+    app.drain()
+    assert "gpt-5 · tokens: 1,310 in · cost 0.002" in words(opened(site, f"/jobs/{job.id}?tab=steps"))
+    (step,) = site.get(f"/jobs/{job.id}/steps")["items"]
+    assert step["attributes"] == {"model": "gpt-5", "input_tokens": 1310, "cost": "0.002"}
+
+
 def test_steps_are_shown_and_forked_from(site: Site, app: holdfast.App) -> None:
     job_id = waiting_report(app)
     page = opened(site, f"/jobs/{job_id}?tab=steps")
