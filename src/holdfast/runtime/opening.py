@@ -133,7 +133,7 @@ def _scheme(where: str) -> str:
         )
     is_file = where.startswith(("sqlite:", "file:")) or Path(where).exists()
     if not scheme and not is_file and _WITHOUT_SCHEME.match(where):
-        raise ConfigError("the store has a password and no scheme; write postgresql://user:password@host/dbname")
+        raise ConfigError("the store has a password and no scheme; write postgresql:// before the user")
     if not scheme and (host := _HOST.match(where)):
         raise ConfigError(f"the store {host[0]!r}… looks like a Postgres server; write postgresql://{host[0]}/dbname")
     if scheme not in (*_POSTGRES, "", "sqlite", "file"):
