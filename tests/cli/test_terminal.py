@@ -7,9 +7,11 @@ import json
 import logging
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
+import holdfast.cli
 from holdfast import App
 from holdfast.cli.logs import TextFormatter
 from holdfast.cli.output import console_for, print_table
@@ -110,3 +112,9 @@ def test_the_line_about_a_failed_run_is_one_line_in_any_programs_log(
     assert "gone\\nINFO forged\\x1b[1A" in line
     assert "\n" not in line
     assert not any(text.startswith("INFO forged") for text in caplog.text.split("\n"))
+
+
+def test_every_command_prints_by_the_function_that_escapes() -> None:
+    folder = Path(holdfast.cli.__file__).parent
+    loose = [path.name for path in folder.glob("*.py") if "click.echo(" in path.read_text("utf-8")]
+    assert loose == ["command.py"], "use `echo` of cli.command, or `json_text` and `print_json`"
