@@ -157,6 +157,13 @@ def test_a_batch_ends_after_its_time_and_the_rest_follows(store: SqliteStore) ->
     assert together(store, add("a"), Op(slow), add("b"), clock=clock) == [1, "slow", "left"]
 
 
+def test_the_connection_that_writes_keeps_its_scratch_files_in_memory(store: SqliteStore) -> None:
+    in_memory = 2
+    assert writing(store).execute("pragma temp_store").fetchone() == (in_memory,)
+    store.migrate()
+    assert writing(store).execute("pragma temp_store").fetchone() == (in_memory,)
+
+
 def test_a_read_cannot_write(store: SqliteStore) -> None:
     with pytest.raises(HoldfastError):
         store.read(add("x"))

@@ -14,7 +14,7 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        return ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host).is_loopback
     except ValueError:
         return False
 
