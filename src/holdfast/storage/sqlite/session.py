@@ -136,8 +136,13 @@ class Session:
     @property
     def lost_file(self) -> str | None:
         """Return the file or log that was deleted or replaced since it was opened: writes here would be lost."""
+        # Without a call of our own for each: it is asked before every commit.
         for name, identity in self._identities.items():
-            if _is_other(name, identity):
+            try:
+                found = os.stat(name)
+            except OSError:
+                return name
+            if (found.st_dev, found.st_ino) != identity:
                 return name
         return None
 
@@ -147,8 +152,8 @@ class Session:
         The caller keeps writers out.
         """
         assert self._path is not None
-        log, index = log_of(self._path)
-        if self._mover is None or os.path.exists(log) or _is_other(index, self._identities[index]):
+        log, _ = log_of(self._path)
+        if self._mover is None or os.path.exists(log):
             return False
         try:
             self.writer.connection.execute("begin immediate")
@@ -208,11 +213,3 @@ def _identity(path: str) -> tuple[int, int]:
         message = f"{path} was deleted while this program used it ({error.strerror}); start the program again"
         raise StorageUnavailable(message, backend="sqlite") from error
     return (found.st_dev, found.st_ino)
-
-
-def _is_other(path: str, identity: tuple[int, int]) -> bool:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return True
-    return (found.st_dev, found.st_ino) != identity

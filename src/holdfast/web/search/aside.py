@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -39,7 +39,8 @@ async def aside(jobs: Jobs, call: Callable[..., T], *args: Any, **named: Any) ->
         lane.waiting -= 1
     try:
         # The store of a Django project's tests is on the connection of one thread.
-        run: Callable[..., Awaitable[T]] = getattr(jobs._store(), "aside", asyncio.to_thread)
-        return await run(call, *args, **named)
+        run: Any = getattr(jobs._store(), "aside", asyncio.to_thread)
+        found: T = await run(call, *args, **named)
+        return found
     finally:
         lane.free.release()
