@@ -102,9 +102,11 @@ class Durable:
         args, kwargs = function.arguments(context, args, kwargs)
         notes = Notes(self)
 
+        scope = f"{call.name}#{call.nth}/"
+
         async def run() -> Any:
             more = await self.io.open(wanted) if wanted else {}
-            with notes.taken():
+            with notes.taken(), self.io.in_flight(scope):
                 return await self.io.call(fn, function.is_async, args, {**kwargs, **more})
 
         return self._step(call, function, run, policy or ONCE, notes)
@@ -295,6 +297,8 @@ class Durable:
         if self.stop.reason in _TOO_LATE:
             self.io.again()
         if branch is None:
+            await self.io.let_others_end(site_of(self).scope)
+            self.check()
             self.stop.outcome = outcome
             await self.io.unwind(self.stop.task)
         branch.wish = outcome
