@@ -102,11 +102,9 @@ class Durable:
         args, kwargs = function.arguments(context, args, kwargs)
         notes = Notes(self)
 
-        scope = f"{call.name}#{call.nth}/"
-
         async def run() -> Any:
             more = await self.io.open(wanted) if wanted else {}
-            with notes.taken(), self.io.in_flight(scope):
+            with notes.taken():
                 return await self.io.call(fn, function.is_async, args, {**kwargs, **more})
 
         return self._step(call, function, run, policy or ONCE, notes)
@@ -128,10 +126,11 @@ class Durable:
         found = await self.find(call)
         if found is None:
             started = SYSTEM_CLOCK.monotonic()
-            value, attempts = await self._try(call, run, policy)
-            text = self._encode(function, value, what)
-            took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
-            found = await self.record(call, text, attempts=attempts, took=took, attributes=notes.text)
+            with self.io.in_flight(f"{call.name}#{call.nth}/"):
+                value, attempts = await self._try(call, run, policy)
+                text = self._encode(function, value, what)
+                took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
+                found = await self.record(call, text, attempts=attempts, took=took, attributes=notes.text)
         if found.error is not None:
             raise _failed(call.name, found.error)
         return function.decode(found.value, what)

@@ -63,7 +63,7 @@ class StepIO(Protocol):
         ...
 
     def in_flight(self, scope: str) -> AbstractContextManager[None]:
-        """Mark a step as running in this block."""
+        """Mark a step as running in this block, at whose end it is recorded."""
         ...
 
     async def let_others_end(self, scope: str) -> None:
