@@ -278,6 +278,44 @@ async def test_tasks_that_follow_each_other_may_repeat_a_name(shop: Shop) -> Non
     assert ledger.done == [0, 0, 1, 1, 2, 2]
 
 
+@live
+async def test_a_wait_lets_the_steps_of_other_tasks_end_before_the_job_is_suspended(shop: Shop) -> None:
+    ledger, begun = Ledger(), asyncio.Event()
+
+    @shop.app.task
+    async def agent(ctx: Context) -> str:
+        async def pay() -> str:
+            ledger.does("pay begins")
+            begun.set()
+            for _ in range(20):
+                await shop.app.jobs.aget(ctx.id)
+            return str(ledger.does("paid"))
+
+        async def ask(name: str) -> bool:
+            async def tool() -> bool:
+                return await ctx.wait_for(name, type=bool)
+
+            await begun.wait()
+            return await ctx.step(f"tool {name}", tool)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(ask("one")),
+                group.create_task(ask("two")),
+                group.create_task(ctx.step("pay", pay)),
+            ]
+        return str([task.result() for task in tasks])
+
+    async with shop.working():
+        job = await agent.aenqueue()
+        for _ in range(2):
+            await shop.until(job, lambda record: record.state == "suspended")
+            (waiting,) = shop.app.signals.pending(job.id)
+            await shop.app.asignal(job.id, waiting.name, True)
+        assert await job.aresult(SOON) == "[True, True, 'paid']"
+    assert ledger.done == ["pay begins", "paid"]
+
+
 # -- attributes
 
 

@@ -6,7 +6,6 @@ and takes their values from the journal. Outside of a job, both do nothing.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -71,36 +70,17 @@ def tool_steps(*, approve: Collection[str] = ()) -> Callable[[ToolCallRequest, E
     A call of a tool in `approve` suspends the job until the signal `approve:<tool>:<call id>` brings true or false.
     """
     names = frozenset(approve)
-    running: dict[str, set[asyncio.Task[Any]]] = {}
 
     async def wrapped(request: ToolCallRequest, execute: Execute) -> Answer:
         ctx = agent_context(_WHAT)
         if ctx is None:
             return await execute(request)
         tool, call_id = request.tool_call["name"], str(request.tool_call["id"])
-        others = running.setdefault(ctx.fence, set())
-        if tool in names:
-            await _end_of(others)
-            if not (await approved(ctx, [(tool, call_id)]))[0]:
-                return ToolMessage("The call was refused.", name=tool, tool_call_id=call_id, status="error")
-        task = asyncio.current_task()
-        assert task is not None
-        others.add(task)
-        try:
-            return await _tool_step(ctx, f"{tool}:{call_id}", tool, request, execute)
-        finally:
-            others.discard(task)
-            if not others:
-                running.pop(ctx.fence, None)
+        if tool in names and not (await approved(ctx, [(tool, call_id)]))[0]:
+            return ToolMessage("The call was refused.", name=tool, tool_call_id=call_id, status="error")
+        return await _tool_step(ctx, f"{tool}:{call_id}", tool, request, execute)
 
     return wrapped
-
-
-async def _end_of(others: set[asyncio.Task[Any]]) -> None:
-    """Wait for the calls that the model made along with this one: a suspension would stop them halfway."""
-    await asyncio.sleep(0)
-    if others:
-        await asyncio.wait(others)
 
 
 async def _tool_step(ctx: Context, name: str, tool: str, request: ToolCallRequest, execute: Execute) -> Answer:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+from ..durable.journal import inside, site_of
 from ..errors import ConfigError, NoCurrentJob
 from ..names import check_name
 from ..rules.budgets import Amount, check_amounts
@@ -89,7 +90,12 @@ async def model_step(
 
     if budget.name is None:
         return await ctx.step(name, model)
-    async with ctx.reserve(budget.name, **budget.reserve) as held:
+    durable = ctx._calls()
+    site = site_of(durable)
+    # By the name of the call, because an agent may ask models concurrently.
+    with inside(durable, f"{site.scope}{name}/", site.branch):
+        reservation = ctx.reserve(budget.name, **budget.reserve)
+    async with reservation as held:
         value: T = await ctx.step(name, model)
         await held.settle(**usage(value).settled(budget.reserve))
     return value

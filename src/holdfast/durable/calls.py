@@ -140,10 +140,11 @@ class Durable:
         found = await self.find(call)
         if found is None:
             started = SYSTEM_CLOCK.monotonic()
-            value, attempts = await self._try(call, run, policy)
-            text = self._encode(function, value, what)
-            took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
-            found = await self.record(call, text, attempts=attempts, took=took, attributes=notes.text)
+            with self.io.in_flight(f"{call.name}#{call.nth}/"):
+                value, attempts = await self._try(call, run, policy)
+                text = self._encode(function, value, what)
+                took = round((SYSTEM_CLOCK.monotonic() - started) * SECOND)
+                found = await self.record(call, text, attempts=attempts, took=took, attributes=notes.text)
         if found.error is not None:
             raise _failed(call.name, found.error)
         return function.decode(found.value, what)
@@ -321,6 +322,8 @@ class Durable:
         if self.stop.reason in _TOO_LATE:
             self.io.again()
         if branch is None:
+            await self.io.let_others_end(site_of(self).scope)
+            self.check()
             await self._note_suspension(outcome)
             self.stop.outcome = outcome
             await self.io.unwind(self.stop.task)

@@ -10,8 +10,9 @@ import contextvars
 import inspect
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, NoReturn, Protocol, TypeVar
 
@@ -61,6 +62,14 @@ class StepIO(Protocol):
         """Return the task or thread that makes the call."""
         ...
 
+    def in_flight(self, scope: str) -> AbstractContextManager[None]:
+        """Mark a step as running in this block, at whose end it is recorded."""
+        ...
+
+    async def let_others_end(self, scope: str) -> None:
+        """Wait for the steps that run in other tasks, before those are stopped; not for those around this scope."""
+        ...
+
     def reach(self) -> Reach:
         """Return access to the store and the disk."""
         ...
@@ -72,6 +81,8 @@ class AsyncStepIO:
     def __init__(self, app: Any, stop: Stop) -> None:
         self._app = app
         self._stop = stop
+        self._running: set[str] = set()
+        self._waiters: list[asyncio.Future[None]] = []
 
     async def read(self, op: Op[T]) -> T:
         store: Store = self._app.open()
@@ -115,6 +126,29 @@ class AsyncStepIO:
 
     def caller(self) -> object:
         return asyncio.current_task()
+
+    @contextmanager
+    def in_flight(self, scope: str) -> Iterator[None]:
+        self._running.add(scope)
+        try:
+            yield
+        finally:
+            self._ended({scope})
+
+    async def let_others_end(self, scope: str) -> None:
+        # Two steps that both wait must not wait for each other.
+        self._ended({around for around in self._running if scope.startswith(around)})
+        while self._running:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def _ended(self, scopes: set[str]) -> None:
+        self._running -= scopes
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def reach(self) -> Reach:
         return Awaiting(self._app.open)
@@ -168,6 +202,12 @@ class BlockingStepIO:
 
     def caller(self) -> object:
         return threading.current_thread()
+
+    def in_flight(self, scope: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def let_others_end(self, scope: str) -> None:
+        """Return at once: threads are not stopped."""
 
     def reach(self) -> Reach:
         return Blocking(self._app.open)
