@@ -94,13 +94,15 @@ def test_a_changed_file_restarts_a_worker_with_reload(sqlite_shop: Shop) -> None
 def test_with_reload_a_worker_that_an_error_ended_starts_again_when_it_is_fixed(sqlite_shop: Shop) -> None:
     tasks = sqlite_shop.folder / "orders" / "tasks.py"
     right = tasks.read_text()
-    with sqlite_shop.running("holdfast_worker", "--reload", until=SERVES):
+    with sqlite_shop.running("holdfast_worker", "--reload", until=SERVES) as reloader:
         begin = sqlite_shop.log.stat().st_size
         wrong = (f"{right}\ndef broken(:  # {n}\n" for n in itertools.count())
         sqlite_shop.await_log("SyntaxError", begin, meanwhile=lambda: tasks.write_text(next(wrong)))
         sqlite_shop.await_log("it starts again when a file changes", begin)
         tasks.write_text(right)
         sqlite_shop.await_log(SERVES, begin)
+        reloader.send_signal(signal.SIGINT)
+        reloader.wait(60)
 
 
 def test_a_worker_is_not_started_before_migrate(blank_shop: Shop) -> None:
