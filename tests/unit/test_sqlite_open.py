@@ -445,7 +445,9 @@ def test_doctor_names_a_deleted_log(tmp_path: Path) -> None:
     store = prepare(SqliteStore(tmp_path / "jobs.db"))
     store.write(add("before"))
     (tmp_path / "jobs.db-wal").unlink()
-    result = CliRunner().invoke(cli, ["doctor", "--store", str(tmp_path / "jobs.db")], terminal_width=1_000)
+    result = CliRunner().invoke(
+        cli, ["doctor", "--store", str(tmp_path / "jobs.db")], env={"HOLDFAST_STORE": None}, terminal_width=1_000
+    )
     assert result.exit_code != 0
     assert "jobs.db-wal was deleted" in result.output
     store.close()
