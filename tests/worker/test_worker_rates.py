@@ -81,7 +81,7 @@ async def test_a_rate_or_breaker_that_nobody_declared_is_warned_of(
         try:
             await known.await_(SOON)
             await worker.services.undeclared.check_tasks()
-            at_start = [line for line in caplog.messages if "nobody" in line]
+            at_start = [line for line in caplog.messages if "that name it" in line]
             caplog.clear()
             async with asyncio.timeout(SOON):
                 while len(await app.limits.aundeclared()) < 2:
