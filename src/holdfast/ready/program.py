@@ -26,6 +26,7 @@ class Program:
     def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], keep_errors: bool) -> None:
         loop = asyncio.get_running_loop()
         self.ended: Final[asyncio.Future[int]] = loop.create_future()
+        _start_guard()
         self._process = subprocess.Popen(  # noqa: S603 - a list, never a shell
             argv,
             cwd=cwd,
@@ -103,6 +104,11 @@ def _ask(group: int) -> None:
         os.killpg(group, signal.SIGTERM)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def _start_guard() -> None:
+    with _TELLING:
+        _guard(os.getpid()).start()
 
 
 def _watch(group: int) -> None:

@@ -24,6 +24,11 @@ class OrphanGuard:
         self._groups: set[int] = set()
         self._process: subprocess.Popen[bytes] | None = None
 
+    def start(self) -> None:
+        """Start the guard if it does not run, so that a new group is watched at once."""
+        if self._process is None:
+            self._send("")
+
     def watch(self, group: int) -> None:
         """Kill this group if the worker dies."""
         self._groups.add(group)
