@@ -158,7 +158,7 @@ def test_the_type_of_a_wait_becomes_the_schema_of_its_waitpoint(world: World) ->
     assert world.read(waitpoints.pending)[0].schema is None
     job.suspend(wait_for(waitpoints=(place,), schema=schema_of(bool)))
     (found,) = world.read(waitpoints.pending)
-    assert (found.schema, found.awaited) == ('{"type":"boolean"}', True)
+    assert (found.schema, found.awaited) == ({"type": "boolean"}, True)
     with pytest.raises(PayloadMismatch):
         redeem(world, place.token, "1")
 
@@ -300,9 +300,9 @@ def test_a_name_that_a_suspended_job_waits_for_is_pending_beside_the_waitpoints(
     assert [one.id for one in found] == [f"{first.id},approval", place.id, f"{third.id},audit", f"{third.id},legal"]
     assert (found[0].job_id, found[0].name, found[0].awaited) == (first.id, "approval", True)
     assert (found[0].schema, found[0].created_at, found[0].expires_at) == (
-        '{"type": "boolean"}',
-        world.now,
-        world.now + HOUR,
+        {"type": "boolean"},
+        world.instant,
+        world.instant + timedelta(microseconds=HOUR),
     )
     assert found[2].expires_at is None
     assert pending_ids(world, tenant="acme") == [f"{first.id},approval"]

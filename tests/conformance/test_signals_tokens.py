@@ -151,7 +151,7 @@ def test_refusals_are_remembered_at_the_waitpoint_that_was_named(world: World) -
         redeem(world, _resigned(place.token))
     redeem(world, bad)
     (found,) = world.read(waitpoints.pending)
-    assert (found.refusals >= 3, found.refused_at) == (True, world.now)
+    assert (found.refusals >= 3, found.refused_at) == (True, world.instant)
     assert world.read(signals.refused_tokens) == before + 4
 
 
