@@ -21,7 +21,8 @@ UNAUDITED = {
     "queues show", "limits list", "breakers list", "budgets list", "budgets show", "budgets spent",
     "quotas list", "quotas show",
     "workers check", "workers leases", "workers list", "errors list", "errors show", "cron list", "cron next",
-    "cron show", "signals pending", "signals received", "outbox list", "events tail", "webhooks list", "webhooks log", "keys list",
+    "cron show", "signals pending", "signals received", "outbox list", "events tail", "webhooks list", "webhooks log",
+    "keys list",
     "tokens list", "spill list", "audit",
     # What they do is a record itself: a signal, stored jobs, the table of migrations.
     "signals send", "spill replay", "jobs enqueue", "db create", "db drop", "db migrate", "db reset", "db sql",
