@@ -84,7 +84,7 @@ def test_every_job_reads_as_before_and_the_store_is_sound(past: Past) -> None:
     assert {job.due for job in expected.values()} == {None, 0, 1, 2, 3}
     before = past.rows("holdfast_job")
     with opened(past) as (app, database):
-        assert len(database.migrate()) == 1
+        assert database.migrate()[0] == "0034_live_and_ended"
         assert broken(database) == []
         assert {job_id: record(app.open(), job_id) for job_id in past.ids} == expected
         for job_id in past.ids:

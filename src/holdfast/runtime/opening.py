@@ -131,7 +131,8 @@ def _scheme(where: str) -> str:
         raise ConfigError(
             f"the store's URL lacks a slash, as in a Path, which drops one; pass the store as text: {redacted(right)!r}"
         )
-    is_file = where.startswith(("sqlite:", "file:")) or Path(where).exists()
+    # A Path raises for a name that is too long.
+    is_file = where.startswith(("sqlite:", "file:")) or os.path.exists(where)
     if not scheme and not is_file and _WITHOUT_SCHEME.match(where):
         raise ConfigError("the store has a password and no scheme; write postgresql:// before the user")
     if not scheme and (host := _HOST.match(where)):
