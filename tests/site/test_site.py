@@ -60,7 +60,8 @@ QUESTIONS = {
     "how many workers": "faq",
     "share db connection pool": "how-to/share-resources",
     "upgrade to a new version": "how-to/upgrade",
-    "call an LLM agent with approval": "tutorial/ai-agent",
+    "call an LLM agent with approval": "how-to/pydantic-ai",
+    "build an AI agent": "tutorial/ai-agent",
 }
 
 
